@@ -1,0 +1,42 @@
+# Build rules shared by every folder: language, warnings, and one function for each kind of target.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+find_package(fmt REQUIRED)
+
+add_library(cairn_options INTERFACE)
+# P2: g++ contracts a*b+c by default; fused multiply-add appears only where it is written.
+target_compile_options(cairn_options INTERFACE
+  -ffp-contract=off -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wdouble-promotion
+  -Wnon-virtual-dtor -Woverloaded-virtual -Werror)
+target_include_directories(cairn_options INTERFACE
+  ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
+target_link_libraries(cairn_options INTERFACE fmt::fmt Threads::Threads)
+
+# cairn_layer(NAME SOURCES a.cc b.cc [LINK layers and libraries] [PRIVATE_LINK libraries])
+# One static library a layer. Header-only layers pass no SOURCES.
+function(cairn_layer name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
+  add_library(cairn_${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(cairn_${name} PUBLIC cairn_options ${ARG_LINK} PRIVATE ${ARG_PRIVATE_LINK})
+endfunction()
+
+# cairn_test(NAME SOURCES a_test.cc ... LINK libraries [TIMEOUT seconds])
+# One GoogleTest program; each TEST becomes a ctest entry. CAIRN_SOURCE_DIR names the tree.
+function(cairn_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINK" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gtest GTest::gmock GTest::gtest_main)
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+  target_compile_definitions(${name} PRIVATE CAIRN_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  gtest_discover_tests(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} DISCOVERY_TIMEOUT 60)
+endfunction()
