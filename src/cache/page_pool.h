@@ -1,0 +1,76 @@
+// Memory for pages: slots cut from 32 MiB chunks under one budget.
+//
+// One slot size a chunk (groups and models differ); a chunk with no live slot goes back to the system.
+// The budget counts chunks, and `reserve_other` counts everything else that grows (staging, tree), and
+// is enforced before allocation. Thread: engine thread only; plain integers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/result.h"
+#include "kernels/backend.h"
+
+namespace cairn {
+
+class PagePool;
+
+// Owns one slot; gives it back when destroyed. The pool must outlive it.
+class Slot {
+ public:
+  Slot() = default;
+  Slot(const Slot&) = delete;
+  Slot& operator=(const Slot&) = delete;
+  Slot(Slot&& other) noexcept;
+  Slot& operator=(Slot&& other) noexcept;
+  ~Slot();
+
+  explicit operator bool() const { return data_ != nullptr; }
+  std::byte* data() const { return data_; }  // device memory, 4 KiB aligned
+  size_t n_bytes() const { return n_bytes_; }
+  void reset();
+
+ private:
+  friend class PagePool;
+  Slot(PagePool* pool, uint32_t chunk, std::byte* data, size_t n_bytes)
+      : pool_(pool), data_(data), n_bytes_(n_bytes), chunk_(chunk) {}
+
+  PagePool* pool_ = nullptr;
+  std::byte* data_ = nullptr;
+  size_t n_bytes_ = 0;
+  uint32_t chunk_ = 0;
+};
+
+class PagePool {
+ public:
+  static constexpr size_t kChunkBytes = size_t{32} << 20;
+
+  // The backend must outlive the pool. budget_bytes is rounded down to whole chunks, at least one; a
+  // slot larger than a chunk gets a chunk of its own size.
+  PagePool(Backend& backend, size_t budget_bytes);
+  PagePool(const PagePool&) = delete;
+  PagePool& operator=(const PagePool&) = delete;
+  PagePool(PagePool&&) = delete;
+  PagePool& operator=(PagePool&&) = delete;
+  ~PagePool();
+
+  // A slot of page_bytes (a multiple of 4096). Contents are NOT cleared: callers zero or overwrite.
+  // Errors: kOverloaded when the budget is full (evict and try again), kNoSpace from the system.
+  Result<Slot> acquire(size_t page_bytes);
+
+  // True when acquire(page_bytes) would succeed without a new chunk or with one inside the budget.
+  bool can_acquire(size_t page_bytes) const;
+
+  size_t budget_bytes() const;
+  size_t chunk_bytes() const;  // chunks held now
+  size_t used_bytes() const;   // live slots
+  size_t capacity_slots(size_t page_bytes) const;  // how many the whole budget could hold
+
+ private:
+  friend class Slot;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cairn

@@ -1,0 +1,72 @@
+// The bytes of one object on disk. docs/formats/object.md describes them field by field.
+//
+// An object is one file: a header of k x 4 KiB and a payload. It holds a run of 1..32 consecutive pages
+// of one chain, or one leaf with only its used strips. Little-endian; every length is checked against
+// the file; an unknown version is left alone and reported. Design: DESIGN.md 3.7.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cache/geometry.h"
+#include "cache/key.h"
+#include "cache/token.h"
+
+namespace cairn {
+
+enum class ObjectKind : uint8_t { kRun = 1, kLeaf = 2 };
+
+std::string_view to_string(ObjectKind kind);  // "run", "leaf": the file's suffix
+
+inline constexpr uint32_t kObjectFormatVersion = 1;
+inline constexpr uint32_t kMaxRunPages = 32;
+inline constexpr size_t kTargetObjectBytes = size_t{4} << 20;
+
+// A page or leaf as the index knows it.
+struct PageRecord {
+  PageKey key;
+  std::vector<TokenId> tokens;
+};
+
+// One layer of one group of one page.
+struct Extent {
+  uint64_t offset = 0;  // from the start of the file
+  uint64_t length = 0;
+  uint64_t hash = 0;    // XXH3-64
+};
+
+struct ObjectHeader {
+  ObjectKind kind = ObjectKind::kRun;
+  RootKey root;
+  PageKey parent;                    // key before the first page (the root key at the front)
+  std::vector<PageRecord> pages;     // kLeaf: exactly one
+  std::vector<PageLayout> layouts;   // one a group
+  std::vector<Extent> extents;       // [page][group][layer]
+  int64_t created_unix = 0;
+  uint64_t file_bytes = 0;           // header and payload
+  uint32_t header_bytes = 0;         // k x 4096
+
+  const PageKey& key() const { return pages.back().key; }  // names the object
+};
+
+// Bytes that a page of `n_tokens` tokens takes in an object: all of it for a full page, the used strips
+// of each kv head for a leaf.
+size_t packed_layer_bytes(const PageLayout& layout, uint32_t n_tokens);
+
+// Encodes with hashes filled in by the caller. Inverse of decode_header.
+std::vector<std::byte> encode_header(const ObjectHeader& header);
+
+// `bytes`: the file's first bytes, at least 4096; when k > 1 and fewer are given, kInvalidArgument with
+// the wanted size in `wanted` (when not null). `file_bytes`: the file's true size.
+// Errors: kCorruption (what and where), kUnsupported for an unknown version or seal.
+Result<ObjectHeader> decode_header(std::span<const std::byte> bytes, uint64_t file_bytes, size_t* wanted);
+
+// Checks what a header claims against itself: keys chain from the parent, extents lie in order inside
+// the file and fit the layouts. decode_header calls it.
+Status check_header(const ObjectHeader& header);
+
+}  // namespace cairn
