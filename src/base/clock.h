@@ -32,7 +32,9 @@ class SystemClock final : public Clock {
 class FakeClock final : public Clock {
  public:
   std::chrono::steady_clock::time_point now() const override { return now_; }
+
   int64_t unix_seconds() const override { return unix_seconds_; }
+
   void advance(std::chrono::nanoseconds by);
 
  private:

@@ -39,20 +39,31 @@ inline std::span<const std::byte> as_bytes(std::string_view text) {
 class ByteWriter {
  public:
   void u8(uint8_t v) { number(v); }
+
   void u16(uint16_t v) { number(v); }
+
   void u32(uint32_t v) { number(v); }
+
   void u64(uint64_t v) { number(v); }
+
   void i64(int64_t v) { number(v); }
+
   void bytes(std::span<const std::byte> v) { out_.insert(out_.end(), v.begin(), v.end()); }
+
   // u32 length, then the bytes.
   void text(std::string_view v) {
     u32(static_cast<uint32_t>(v.size()));
     bytes(as_bytes(v));
   }
+
   void zeros(size_t n) { out_.resize(out_.size() + n); }
+
   size_t size() const { return out_.size(); }
+
   const std::vector<std::byte>& view() const { return out_; }
+
   std::vector<std::byte>& mutable_view() { return out_; }
+
   std::vector<std::byte> take() { return std::move(out_); }
 
  private:
@@ -73,10 +84,15 @@ class ByteReader {
   explicit ByteReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
 
   Result<uint8_t> u8(std::string_view what) { return number<uint8_t>(what); }
+
   Result<uint16_t> u16(std::string_view what) { return number<uint16_t>(what); }
+
   Result<uint32_t> u32(std::string_view what) { return number<uint32_t>(what); }
+
   Result<uint64_t> u64(std::string_view what) { return number<uint64_t>(what); }
+
   Result<int64_t> i64(std::string_view what) { return number<int64_t>(what); }
+
   // A view into the underlying bytes.
   Result<std::span<const std::byte>> bytes(uint64_t n, std::string_view what);
   // u32 length, then the bytes; `max` bounds the length.
@@ -84,6 +100,7 @@ class ByteReader {
   Status skip(uint64_t n, std::string_view what);
 
   size_t offset() const { return offset_; }
+
   size_t remaining() const { return bytes_.size() - offset_; }
 
  private:
@@ -99,7 +116,12 @@ class ByteReader {
 };
 
 // a + b and a * b, or false on overflow.
-inline bool checked_add(uint64_t a, uint64_t b, uint64_t* out) { return !__builtin_add_overflow(a, b, out); }
-inline bool checked_mul(uint64_t a, uint64_t b, uint64_t* out) { return !__builtin_mul_overflow(a, b, out); }
+inline bool checked_add(uint64_t a, uint64_t b, uint64_t* out) {
+  return !__builtin_add_overflow(a, b, out);
+}
+
+inline bool checked_mul(uint64_t a, uint64_t b, uint64_t* out) {
+  return !__builtin_mul_overflow(a, b, out);
+}
 
 }  // namespace cairn

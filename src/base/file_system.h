@@ -17,9 +17,9 @@
 namespace cairn {
 
 enum class FileMode {
-  kRead,         // must exist
-  kWrite,        // creates or truncates; also readable
-  kAppend,       // creates when missing; append() adds at the end
+  kRead,    // must exist
+  kWrite,   // creates or truncates; also readable
+  kAppend,  // creates when missing; append() adds at the end
 };
 
 struct OpenOptions {
@@ -56,9 +56,11 @@ class File {
   virtual Status read_at(uint64_t offset, std::span<std::byte> out) = 0;
   // Writes all parts one after another from `offset` (pwritev).
   virtual Status write_at(uint64_t offset, std::span<const std::span<const std::byte>> parts) = 0;
+
   Status write_at(uint64_t offset, std::span<const std::byte> bytes) {
     return write_at(offset, std::span<const std::span<const std::byte>>(&bytes, 1));
   }
+
   // kAppend only: one write at the end of the file.
   virtual Status append(std::span<const std::byte> bytes) = 0;
   virtual Status truncate(uint64_t size_bytes) = 0;
@@ -90,7 +92,8 @@ class FileSystem {
   FileSystem& operator=(FileSystem&&) = delete;
   virtual ~FileSystem() = default;
 
-  virtual Result<std::unique_ptr<File>> open(const std::string& path, const OpenOptions& options) = 0;
+  virtual Result<std::unique_ptr<File>> open(const std::string& path,
+                                             const OpenOptions& options) = 0;
   // Replaces `to` in one step; readers see the old file or the new one.
   virtual Status rename(const std::string& from, const std::string& to) = 0;
   virtual Status remove(const std::string& path) = 0;  // kNotFound when missing
@@ -111,6 +114,8 @@ FileSystem& posix_file_system();
 // Whole small files, for configurations. `max_bytes` guards against absurd ones (kInvalidArgument).
 Result<std::string> read_text_file(FileSystem& fs, const std::string& path, uint64_t max_bytes);
 // Temp name, write, sync, rename, sync folder: readers see the old bytes or the new ones.
-Status write_file_atomically(FileSystem& fs, const std::string& path, std::span<const std::byte> bytes);
+Status write_file_atomically(FileSystem& fs,
+                             const std::string& path,
+                             std::span<const std::byte> bytes);
 
 }  // namespace cairn

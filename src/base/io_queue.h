@@ -17,7 +17,7 @@ struct ReadRequest {
   File* file = nullptr;  // must outlive the request's completion
   uint64_t offset = 0;
   std::span<std::byte> out;
-  uint64_t tag = 0;      // handed back with the completion
+  uint64_t tag = 0;  // handed back with the completion
 };
 
 struct ReadCompletion {
@@ -27,7 +27,8 @@ struct ReadCompletion {
 
 enum class IoEngine { kAuto, kUring, kThreads, kInline };
 
-// Thread: one thread owns a queue. A short read is continued inside; the caller sees all or an error.
+// Thread: one thread owns a queue. A short read is continued inside; the caller sees all or an
+// error.
 class IoQueue {
  public:
   // `depth` reads may be in flight, 1..256. kAuto falls back to kThreads when io_uring is refused;

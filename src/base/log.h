@@ -2,11 +2,13 @@
 //
 //   log_info("store {} opened in {} ms", path, ms);
 //
-// Level: --log-level, or CAIRN_LOG in the environment (read in options.cc).
+// Level: --log-level, or CAIRN_LOG in the environment (read in options.cc), or info. An unknown
+// word in the environment counts as none, because no log exists yet that could complain.
 #pragma once
 
 #include <fmt/core.h>
 
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -14,6 +16,10 @@ namespace cairn {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError, kOff };
 
+// "debug", "info", "warning", "error", "off"; nullopt for other words.
+std::optional<LogLevel> parse_log_level(std::string_view text);
+
+// Thread: any, for all of these.
 void set_log_level(LogLevel level);
 bool log_enabled(LogLevel level);
 void log_line(LogLevel level, std::string_view line);

@@ -11,8 +11,9 @@
 
 namespace cairn {
 
-// `capacity` bounds what outsiders may push; push_reply() is for answers to commands whose number is
-// bounded already (so an answer can never be refused). Thread: push from any, pop from one or more.
+// `capacity` bounds what outsiders may push; push_reply() is for answers to commands whose number
+// is bounded already (so an answer can never be refused). Thread: push from any, pop from one or
+// more.
 template <typename T>
 class Mailbox {
  public:

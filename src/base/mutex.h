@@ -18,6 +18,7 @@ namespace cairn {
 class CAIRN_TS(capability("mutex")) Mutex {
  public:
   void lock() CAIRN_TS(acquire_capability()) { mutex_.lock(); }
+
   void unlock() CAIRN_TS(release_capability()) { mutex_.unlock(); }
 
  private:
@@ -27,11 +28,15 @@ class CAIRN_TS(capability("mutex")) Mutex {
 
 class CAIRN_TS(scoped_lockable) MutexLock {
  public:
-  explicit MutexLock(Mutex& mutex) CAIRN_TS(acquire_capability(mutex)) : mutex_(mutex) { mutex_.lock(); }
+  explicit MutexLock(Mutex& mutex) CAIRN_TS(acquire_capability(mutex)) : mutex_(mutex) {
+    mutex_.lock();
+  }
+
   MutexLock(const MutexLock&) = delete;
   MutexLock& operator=(const MutexLock&) = delete;
   MutexLock(MutexLock&&) = delete;
   MutexLock& operator=(MutexLock&&) = delete;
+
   ~MutexLock() CAIRN_TS(release_capability()) { mutex_.unlock(); }
 
  private:
@@ -53,7 +58,9 @@ class CondVar {
     cv_.wait_until(lock, deadline);
     lock.release();
   }
+
   void notify_one() { cv_.notify_one(); }
+
   void notify_all() { cv_.notify_all(); }
 
  private:

@@ -33,14 +33,25 @@ class [[nodiscard]] Status {
   Status(StatusCode code, std::string message) : code_(code), message_(std::move(message)) {}
 
   static Status ok() { return Status(); }
-  static Status invalid_argument(std::string m) { return {StatusCode::kInvalidArgument, std::move(m)}; }
+
+  static Status invalid_argument(std::string m) {
+    return {StatusCode::kInvalidArgument, std::move(m)};
+  }
+
   static Status not_found(std::string m) { return {StatusCode::kNotFound, std::move(m)}; }
+
   static Status corruption(std::string m) { return {StatusCode::kCorruption, std::move(m)}; }
+
   static Status io(std::string m) { return {StatusCode::kIo, std::move(m)}; }
+
   static Status no_space(std::string m) { return {StatusCode::kNoSpace, std::move(m)}; }
+
   static Status unsupported(std::string m) { return {StatusCode::kUnsupported, std::move(m)}; }
+
   static Status overloaded(std::string m) { return {StatusCode::kOverloaded, std::move(m)}; }
+
   static Status cancelled(std::string m) { return {StatusCode::kCancelled, std::move(m)}; }
+
   static Status internal(std::string m) { return {StatusCode::kInternal, std::move(m)}; }
 
   // From an errno value: kNoSpace for ENOSPC/EDQUOT, kNotFound for ENOENT, else kIo.
@@ -48,9 +59,12 @@ class [[nodiscard]] Status {
   static Status from_errno(int error_number, std::string_view what);
 
   bool is_ok() const { return code_ == StatusCode::kOk; }
+
   StatusCode code() const { return code_; }
+
   // Names the object, the value found, the value wanted and the way out. Empty when ok.
   const std::string& message() const { return message_; }
+
   // "CORRUPTION: ..." for logs.
   std::string to_string() const;
 

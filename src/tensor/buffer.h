@@ -22,7 +22,9 @@ class Buffer {
   static Buffer try_allocate(size_t n_bytes);
 
   std::byte* data() const { return data_.get(); }
+
   size_t size() const { return size_; }
+
   explicit operator bool() const { return data_ != nullptr; }
 
   template <typename T>

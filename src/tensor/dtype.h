@@ -16,7 +16,9 @@ std::string_view to_string(DType dtype);  // "f32", "bf16", ...
 using Bf16 = uint16_t;  // bit patterns; arithmetic happens in f32
 using F16 = uint16_t;
 
-inline float bf16_to_f32(Bf16 v) { return std::bit_cast<float>(static_cast<uint32_t>(v) << 16); }
+inline float bf16_to_f32(Bf16 v) {
+  return std::bit_cast<float>(static_cast<uint32_t>(v) << 16);
+}
 
 // Round half to even; NaN stays NaN (quiet).
 inline Bf16 f32_to_bf16(float v) {

@@ -1,0 +1,48 @@
+#include "base/mapping.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "base/unique_fd.h"
+
+namespace cairn {
+
+Result<Mapping> Mapping::open(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.is_open()) return Status::from_errno(errno, fmt::format("open {}", path));
+
+  struct stat st {};
+
+  if (::fstat(fd.get(), &st) != 0) return Status::from_errno(errno, fmt::format("stat {}", path));
+  if (!S_ISREG(st.st_mode)) {
+    return Status::io(
+        fmt::format("map {}: it is not a regular file; give the path of a file", path));
+  }
+  Mapping mapping;
+  if (st.st_size == 0) return mapping;
+  mapping.size_ = static_cast<size_t>(st.st_size);
+  void* data = ::mmap(nullptr, mapping.size_, PROT_READ, MAP_SHARED, fd.get(), 0);
+  if (data == MAP_FAILED) return Status::from_errno(errno, fmt::format("map {}", path));
+  mapping.data_ = static_cast<const std::byte*>(data);
+  return mapping;
+}
+
+Mapping::Mapping(Mapping&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+Mapping& Mapping::operator=(Mapping&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+Mapping::~Mapping() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+}  // namespace cairn
