@@ -14,20 +14,33 @@ class Adapter final : public nlohmann::json_sax<nlohmann::json> {
   Adapter(JsonVisitor& visitor, int max_depth) : visitor_(visitor), max_depth_(max_depth) {}
 
   bool null() override { return keep(visitor_.on_other("null")); }
+
   bool boolean(bool value) override { return keep(visitor_.on_other(value ? "true" : "false")); }
+
   bool number_integer(number_integer_t) override {
     return keep(visitor_.on_other("a negative number"));
   }
-  bool number_unsigned(number_unsigned_t value) override { return keep(visitor_.on_unsigned(value)); }
+
+  bool number_unsigned(number_unsigned_t value) override {
+    return keep(visitor_.on_unsigned(value));
+  }
+
   bool number_float(number_float_t, const string_t& text) override {
     return keep(visitor_.on_other(text));
   }
+
   bool string(string_t& text) override { return keep(visitor_.on_string(text)); }
+
   bool binary(binary_t&) override { return keep(visitor_.on_other("binary")); }
+
   bool key(string_t& text) override { return keep(visitor_.on_key(text)); }
+
   bool start_object(size_t) override { return enter() && keep(visitor_.on_begin_object()); }
+
   bool end_object() override { return leave() && keep(visitor_.on_end_object()); }
+
   bool start_array(size_t) override { return enter() && keep(visitor_.on_begin_array()); }
+
   bool end_array() override { return leave() && keep(visitor_.on_end_array()); }
 
   bool parse_error(size_t offset, const std::string&, const nlohmann::detail::exception&) override {

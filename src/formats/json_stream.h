@@ -1,5 +1,5 @@
-// Reads JSON as a stream of events, for files whose tree would be large or whose duplicate keys must
-// be seen: a tree keeps one of two equal keys and hides that there were two.
+// Reads JSON as a stream of events, for files whose tree would be large or whose duplicate keys
+// must be seen: a tree keeps one of two equal keys and hides that there were two.
 //
 // Thread: any; a visitor belongs to one call. Format: RFC 8259, UTF-8 checked.
 #pragma once

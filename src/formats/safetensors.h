@@ -1,10 +1,10 @@
 // Safetensors: named dense tensors behind a JSON header, read through a mapping and written as a
 // stream.
 //
-// A file is: u64 header length N (little-endian), N bytes of JSON, then the tensors' bytes. The JSON
-// maps each name to {"dtype", "shape", "data_offsets": [begin, end)}, offsets counted from the first
-// byte after the header; "__metadata__" maps strings to strings. The tensors fill the rest of the
-// file without gap or overlap. Source: github.com/huggingface/safetensors, README "Format".
+// A file is: u64 header length N (little-endian), N bytes of JSON, then the tensors' bytes. The
+// JSON maps each name to {"dtype", "shape", "data_offsets": [begin, end)}, offsets counted from the
+// first byte after the header; "__metadata__" maps strings to strings. The tensors fill the rest of
+// the file without gap or overlap. Source: github.com/huggingface/safetensors, README "Format".
 #pragma once
 
 #include <cstddef>
@@ -43,26 +43,29 @@ struct SafetensorsLayout {
 };
 
 // Reads and checks everything but the tensors' values: `file` is the whole file.
-// Errors: kCorruption for a length, offset, shape or name that cannot be, gaps, overlaps, names given
-// twice; kUnsupported for an element type that Cairn does not read (the message lists those it does).
-// Cost: O(header).
+// Errors: kCorruption for a length, offset, shape or name that cannot be, gaps, overlaps, names
+// given twice; kUnsupported for an element type that Cairn does not read (the message lists those
+// it does). Cost: O(header).
 Result<SafetensorsLayout> parse_safetensors(std::span<const std::byte> file);
 
 // Element count x element size of a shape. Errors: kInvalidArgument on a negative dimension,
 // kCorruption on overflow.
 Result<uint64_t> tensor_bytes(DType dtype, std::span<const int64_t> shape);
 
-// One mapped file. Immutable; any thread. Views stay valid while the object lives. Bytes start where
-// the header ended, so they may be aligned to nothing: read elements with memcpy. A file that another
-// process shortens while it is mapped ends this process (SIGBUS), as with every mapping.
+// One mapped file. Immutable; any thread. Views stay valid while the object lives. Bytes start
+// where the header ended, so they may be aligned to nothing: read elements with memcpy. A file that
+// another process shortens while it is mapped ends this process (SIGBUS), as with every mapping.
 class SafetensorsFile {
  public:
   // Errors: kNotFound, kIo, and those of parse_safetensors, with the path in front.
   static Result<SafetensorsFile> open(const std::string& path);
 
   const std::string& path() const { return path_; }
+
   uint64_t size_bytes() const { return mapping_.bytes().size(); }
+
   const std::vector<TensorInfo>& tensors() const { return layout_.tensors; }
+
   const std::map<std::string, std::string>& metadata() const { return layout_.metadata; }
 
   // By name, O(log n). Errors: kNotFound.

@@ -53,8 +53,8 @@ class HeaderVisitor final : public JsonVisitor {
     --depth_;
     if (depth_ != 1 || in_metadata_) return Status::ok();
     if (!open_.has_dtype || !open_.shape_closed || !open_.offsets_closed) {
-      return Status::corruption(
-          fmt::format("tensor {} lacks one of dtype, shape, data_offsets", quoted(open_.info.name)));
+      return Status::corruption(fmt::format("tensor {} lacks one of dtype, shape, data_offsets",
+                                            quoted(open_.info.name)));
     }
     if (open_.offsets.size() != 2 || open_.offsets[0] > open_.offsets[1]) {
       return Status::corruption(fmt::format("tensor {}: data_offsets [{}], wanted [begin, end]",
@@ -119,9 +119,8 @@ class HeaderVisitor final : public JsonVisitor {
             fmt::format("tensor {}: dimension {}", quoted(open_.info.name), value));
       }
       if (open_.info.shape.size() == kMaxRank) {
-        return Status::unsupported(fmt::format("tensor {} has more than {} dimensions",
-                                               quoted(open_.info.name),
-                                               kMaxRank));
+        return Status::unsupported(fmt::format(
+            "tensor {} has more than {} dimensions", quoted(open_.info.name), kMaxRank));
       }
       open_.info.shape.push_back(static_cast<int64_t>(value));
       return Status::ok();
@@ -201,11 +200,12 @@ Status check_tiling(std::vector<TensorInfo>* tensors, uint64_t n_data_bytes) {
   uint64_t end = 0;
   for (const TensorInfo& tensor : *tensors) {
     if (tensor.offset != end) {
-      return Status::corruption(fmt::format("tensor {} begins at {}, {} the bytes before it, which end at {}",
-                                            quoted(tensor.name),
-                                            tensor.offset,
-                                            tensor.offset < end ? "overlapping" : "leaving a gap after",
-                                            end));
+      return Status::corruption(
+          fmt::format("tensor {} begins at {}, {} the bytes before it, which end at {}",
+                      quoted(tensor.name),
+                      tensor.offset,
+                      tensor.offset < end ? "overlapping" : "leaving a gap after",
+                      end));
     }
     if (!checked_add(tensor.offset, tensor.n_bytes, &end) || end > n_data_bytes) {
       return Status::corruption(
@@ -229,14 +229,14 @@ Result<std::string_view> header_text(std::span<const std::byte> file) {
   }
   const uint64_t n_header = load_le<uint64_t>(file.data());
   if (n_header > kSafetensorsMaxHeaderBytes) {
-    return Status::corruption(fmt::format("header length {}, at most {} is allowed: this is no safetensors file",
-                                          n_header,
-                                          kSafetensorsMaxHeaderBytes));
+    return Status::corruption(
+        fmt::format("header length {}, at most {} is allowed: this is no safetensors file",
+                    n_header,
+                    kSafetensorsMaxHeaderBytes));
   }
   if (n_header > file.size() - kPrefixBytes) {
-    return Status::corruption(fmt::format("header length {}, but only {} bytes follow",
-                                          n_header,
-                                          file.size() - kPrefixBytes));
+    return Status::corruption(fmt::format(
+        "header length {}, but only {} bytes follow", n_header, file.size() - kPrefixBytes));
   }
   const std::string_view text(reinterpret_cast<const char*>(file.data()) + kPrefixBytes, n_header);
   if (text.empty() || text.front() != '{') {

@@ -38,9 +38,8 @@ Result<std::string> header_json(const std::vector<TensorInfo>& tensors,
   const size_t tail = (kPrefixBytes + text.size()) % kDataAlignment;
   if (tail != 0) text.append(kDataAlignment - tail, ' ');
   if (text.size() > kSafetensorsMaxHeaderBytes) {
-    return Status::invalid_argument(fmt::format("a header of {} bytes, at most {} are allowed",
-                                                text.size(),
-                                                kSafetensorsMaxHeaderBytes));
+    return Status::invalid_argument(fmt::format(
+        "a header of {} bytes, at most {} are allowed", text.size(), kSafetensorsMaxHeaderBytes));
   }
   return text;
 }
@@ -69,8 +68,8 @@ struct SafetensorsWriter::State {
   std::string path;
   std::string temp_path;
   std::unique_ptr<File> file;
-  uint64_t file_offset = 0;      // of the buffer's first byte
-  uint64_t n_data_missing = 0;   // declared and not yet given
+  uint64_t file_offset = 0;     // of the buffer's first byte
+  uint64_t n_data_missing = 0;  // declared and not yet given
   std::vector<std::byte> buffer;
 
   Status flush() {
@@ -145,9 +144,12 @@ Status SafetensorsWriter::write(std::span<const std::byte> bytes) {
 }
 
 Status SafetensorsWriter::finish() {
+  if (state_->file == nullptr) {
+    return Status::invalid_argument(state_->path + ": finished already");
+  }
   if (state_->n_data_missing != 0) {
-    return Status::invalid_argument(
-        fmt::format("{}: {} declared bytes were not written", state_->path, state_->n_data_missing));
+    return Status::invalid_argument(fmt::format(
+        "{}: {} declared bytes were not written", state_->path, state_->n_data_missing));
   }
   CAIRN_RETURN_IF_ERROR(state_->flush());
   CAIRN_RETURN_IF_ERROR(state_->file->sync());
