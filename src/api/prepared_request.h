@@ -1,0 +1,44 @@
+// A client's request, understood: what the engine gets, and how its answer is to be told.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "api/api_error.h"
+#include "api/served_model.h"
+#include "engine/request.h"
+
+namespace cairn {
+
+enum class Dialect { kChat, kCompletions };
+
+struct PreparedRequest {
+  Dialect dialect = Dialect::kChat;
+  std::shared_ptr<const ServedModel> model;
+  std::string id;  // "chatcmpl-..." or "cmpl-..."
+  int64_t created_unix = 0;
+  std::vector<GenerationRequest>
+      choices;                    // n per prompt, in index order; seeds are derived for n > 1
+  std::vector<std::string> stop;  // stop strings, at most 16; cut from the reply
+  bool stream = false;
+  bool include_usage = false;  // stream_options.include_usage
+  bool echo = false;           // completions: the prompt's text comes first
+  std::string echo_text;       // of each prompt when echo is set
+  std::string prompt_ids_hash;
+  double prepare_ms = 0;
+};
+
+// Parses, validates, renders, tokenises. Unknown fields that would change the answer are errors
+// naming the field; those that only concern OpenAI's own service (user, metadata, store,
+// service_tier) are accepted. Thread: prep. `models`: by name; an empty or unknown name is a 404
+// that lists the names (with one model, an absent "model" means that one).
+using PrepareResult = std::variant<PreparedRequest, ApiError>;
+using ModelList = std::vector<std::shared_ptr<const ServedModel>>;
+PrepareResult prepare_chat(std::string_view body, const ModelList& models, int64_t now_unix);
+PrepareResult prepare_completions(std::string_view body, const ModelList& models, int64_t now_unix);
+
+}  // namespace cairn
