@@ -1,4 +1,5 @@
-// A loaded model: weights packed for one backend, and the forward pass over rows of several sequences.
+// A loaded model: weights packed for one backend, and the forward pass over rows of several
+// sequences.
 //
 // Thread: load() on the loader thread; forward() on the engine thread.
 #pragma once
@@ -38,9 +39,11 @@ struct LoadOptions {
 class Model {
  public:
   // `model_dir`: a Hugging Face folder. The backend must outlive the model.
-  // Errors: what Checkpoint, HfConfig and make_model_spec say; a missing tensor names itself and the
-  // shape that was wanted.
-  static Result<std::unique_ptr<Model>> load(const std::string& model_dir, Backend& backend, const LoadOptions& options);
+  // Errors: what Checkpoint, HfConfig and make_model_spec say; a missing tensor names itself and
+  // the shape that was wanted.
+  static Result<std::unique_ptr<Model>> load(const std::string& model_dir,
+                                             Backend& backend,
+                                             const LoadOptions& options);
 
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
@@ -54,13 +57,15 @@ class Model {
   uint64_t weight_bytes() const;  // packed
   Backend& backend() const;
 
-  // Runs all rows through all layers; K and V rows land in the pages. Logits of the wanted rows come in
-  // the order of `rows`, in the backend's memory: [n_logit_rows, vocab_size], valid until the next call.
-  // Every token must be < vocab_size. Errors: kNoSpace when scratch memory cannot grow.
+  // Runs all rows through all layers; K and V rows land in the pages. Logits of the wanted rows
+  // come in the order of `rows`, in the backend's memory: [n_logit_rows, vocab_size], valid until
+  // the next call. Every token must be < vocab_size. Errors: kNoSpace when scratch memory cannot
+  // grow.
   struct StepLogits {
     const float* logits = nullptr;
     size_t n_rows = 0;
   };
+
   Result<StepLogits> forward(std::span<const StepRows> rows, const CacheGeometry& geometry);
 
  private:

@@ -16,8 +16,9 @@
 
 namespace cairn {
 
-// Rotary positions: angle(pos, i) = pos * inv_freq[i] in double, rounded once after the multiplication
-// by attention_factor. Pairs are (i, i + rope_dim / 2). Scaling (linear, llama3, yarn) is folded in.
+// Rotary positions: angle(pos, i) = pos * inv_freq[i] in double, rounded once after the
+// multiplication by attention_factor. Pairs are (i, i + rope_dim / 2). Scaling (linear, llama3,
+// yarn) is folded in.
 struct RopeSpec {
   std::vector<double> inv_freq;  // [rope_dim / 2]
   double attention_factor = 1.0;
@@ -29,9 +30,9 @@ struct AttentionSpec {
   uint32_t head_dim = 0;  // even; n_heads * head_dim need not be hidden_dim
   bool qkv_bias = false;
   bool out_bias = false;
-  bool qk_norm = false;   // RMS norm of each head of q and k before the turn
-  uint32_t window = 0;    // last positions a row sees, its own included; 0 = all
-  double scale = 0;       // of the scores
+  bool qk_norm = false;  // RMS norm of each head of q and k before the turn
+  uint32_t window = 0;   // last positions a row sees, its own included; 0 = all
+  double scale = 0;      // of the scores
 };
 
 struct FfnSpec {
@@ -62,7 +63,8 @@ struct ModelSpec {
   uint64_t n_matmul_parameters() const;  // without embedding and head; for benchmarks
 };
 
-// Errors: kUnsupported for an unknown architecture, quantisation or rope type, naming what is supported.
+// Errors: kUnsupported for an unknown architecture, quantisation or rope type, naming what is
+// supported.
 Result<ModelSpec> make_model_spec(const HfConfig& config);
 
 }  // namespace cairn

@@ -1,0 +1,238 @@
+#include "model/weights.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <charconv>
+#include <cstring>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace cairn {
+namespace {
+
+// Matrices of one packed product: names without ".weight", and rows each.
+struct Part {
+  std::string module;
+  size_t n_out = 0;
+};
+
+class Loader {
+ public:
+  Loader(const Checkpoint& checkpoint,
+         const ModelSpec& spec,
+         Backend& backend,
+         const std::function<void(double, std::string_view)>& progress)
+      : checkpoint_(checkpoint),
+        spec_(spec),
+        backend_(backend),
+        progress_(progress),
+        // Some published checkpoints hold the inner model alone, without the prefix.
+        prefix_(!checkpoint.has("model.embed_tokens.weight") &&
+                        checkpoint.has("embed_tokens.weight")
+                    ? ""
+                    : "model.") {}
+
+  Result<ModelWeights> load() {
+    CAIRN_RETURN_IF_ERROR(check_strays());
+    ModelWeights weights;
+    report("packing the embedding");
+    CAIRN_ASSIGN_OR_RETURN(
+        weights.embed,
+        pack({{prefix_ + "embed_tokens", spec_.vocab_size}}, spec_.hidden_dim, false));
+    for (size_t i = 0; i < spec_.layers.size(); ++i) {
+      report(fmt::format("packing layer {} of {}", i + 1, spec_.layers.size()));
+      CAIRN_ASSIGN_OR_RETURN(LayerWeights layer, load_layer(i));
+      weights.layers.push_back(std::move(layer));
+    }
+    CAIRN_ASSIGN_OR_RETURN(weights.final_norm, norm(prefix_ + "norm.weight", spec_.hidden_dim));
+    weights.head = weights.embed;
+    if (!spec_.tied_head) {
+      report("packing the output matrix");
+      CAIRN_ASSIGN_OR_RETURN(weights.head,
+                             pack({{"lm_head", spec_.vocab_size}}, spec_.hidden_dim, false));
+    }
+    weights.n_bytes = n_packed_bytes_;
+    report("weights are packed");
+    return weights;
+  }
+
+ private:
+  std::string layer_prefix(size_t layer_idx) const {
+    return fmt::format("{}layers.{}.", prefix_, layer_idx);
+  }
+
+  Result<LayerWeights> load_layer(size_t layer_idx) {
+    const std::string at = layer_prefix(layer_idx);
+    const AttentionSpec& a = spec_.layers[layer_idx].attention;
+    const FfnSpec& ffn = spec_.layers[layer_idx].ffn;
+    const size_t q_dim = size_t{a.n_heads} * a.head_dim;
+    const size_t kv_dim = size_t{a.n_kv_heads} * a.head_dim;
+    const size_t hidden = spec_.hidden_dim;
+    LayerWeights w;
+    CAIRN_ASSIGN_OR_RETURN(w.attention_norm, norm(at + "input_layernorm.weight", hidden));
+    CAIRN_ASSIGN_OR_RETURN(w.qkv,
+                           pack({{at + "self_attn.q_proj", q_dim},
+                                 {at + "self_attn.k_proj", kv_dim},
+                                 {at + "self_attn.v_proj", kv_dim}},
+                                hidden,
+                                a.qkv_bias));
+    if (a.qk_norm) {
+      CAIRN_ASSIGN_OR_RETURN(w.q_norm, norm(at + "self_attn.q_norm.weight", a.head_dim));
+      CAIRN_ASSIGN_OR_RETURN(w.k_norm, norm(at + "self_attn.k_norm.weight", a.head_dim));
+    }
+    CAIRN_ASSIGN_OR_RETURN(w.out, pack({{at + "self_attn.o_proj", hidden}}, q_dim, a.out_bias));
+    CAIRN_ASSIGN_OR_RETURN(w.ffn_norm, norm(at + "post_attention_layernorm.weight", hidden));
+    CAIRN_ASSIGN_OR_RETURN(
+        w.gate_up,
+        pack({{at + "mlp.gate_proj", ffn.ffn_dim}, {at + "mlp.up_proj", ffn.ffn_dim}},
+             hidden,
+             ffn.bias));
+    CAIRN_ASSIGN_OR_RETURN(w.down, pack({{at + "mlp.down_proj", hidden}}, ffn.ffn_dim, ffn.bias));
+    return w;
+  }
+
+  // A tensor of exactly this shape and of an element type that weights may have.
+  Result<TensorView> tensor(const std::string& name, const std::vector<int64_t>& shape) {
+    auto found = checkpoint_.find(name);
+    if (!found.is_ok()) {
+      return Status(found.status().code(),
+                    fmt::format("tensor {:?} [{}] is wanted by the config and missing: {}",
+                                name,
+                                fmt::join(shape, ", "),
+                                found.status().message()));
+    }
+    TensorView view = std::move(found).value();
+    if (view.shape != shape) {
+      return Status::invalid_argument(
+          fmt::format("tensor {:?} has shape {}; the config wants [{}], so the two do not belong "
+                      "together",
+                      name,
+                      view.shape_text(),
+                      fmt::join(shape, ", ")));
+    }
+    if (view.dtype != DType::kF32 && view.dtype != DType::kBf16 && view.dtype != DType::kF16) {
+      return Status::unsupported(
+          fmt::format("tensor {:?} holds {}; this version supports f32, bf16 and f16 weights",
+                      name,
+                      to_string(view.dtype)));
+    }
+    n_done_bytes_ += view.bytes.size();
+    return view;
+  }
+
+  Result<std::shared_ptr<const PackedWeight>> pack(const std::vector<Part>& parts,
+                                                   size_t n_in,
+                                                   bool with_bias) {
+    PackRequest request;
+    for (const Part& part : parts) {
+      const auto n_out = static_cast<int64_t>(part.n_out);
+      CAIRN_ASSIGN_OR_RETURN(TensorView weight,
+                             tensor(part.module + ".weight", {n_out, static_cast<int64_t>(n_in)}));
+      request.parts.push_back(std::move(weight));
+      if (!with_bias) continue;
+      CAIRN_ASSIGN_OR_RETURN(TensorView bias, tensor(part.module + ".bias", {n_out}));
+      request.biases.emplace_back(std::move(bias));
+    }
+    auto packed = backend_.pack(request);
+    if (!packed.is_ok()) return packed.status().with_prefix(parts.front().module);
+    n_packed_bytes_ += packed.value()->n_bytes();
+    return packed;
+  }
+
+  Result<Buffer> norm(const std::string& name, size_t dim) {
+    CAIRN_ASSIGN_OR_RETURN(const TensorView view, tensor(name, {static_cast<int64_t>(dim)}));
+    std::vector<float> values(dim);
+    for (size_t i = 0; i < dim; ++i) values[i] = element(view, i);
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(values));
+    CAIRN_ASSIGN_OR_RETURN(Buffer buffer, backend_.allocate(bytes.size()));
+    backend_.upload(buffer.data(), bytes);
+    n_packed_bytes_ += bytes.size();
+    return buffer;
+  }
+
+  // The bytes of a checkpoint are aligned to nothing.
+  static float element(const TensorView& view, size_t idx) {
+    if (view.dtype == DType::kF32) {
+      float value = 0;
+      std::memcpy(&value, view.bytes.data() + idx * sizeof value, sizeof value);
+      return value;
+    }
+    uint16_t bits = 0;
+    std::memcpy(&bits, view.bytes.data() + idx * sizeof bits, sizeof bits);
+    return view.dtype == DType::kBf16 ? bf16_to_f32(bits) : f16_to_f32(bits);
+  }
+
+  void add_module(const std::string& module, bool with_bias, std::set<std::string>* names) const {
+    names->insert(module + ".weight");
+    if (with_bias) names->insert(module + ".bias");
+  }
+
+  std::set<std::string> places(size_t layer_idx) const {
+    const AttentionSpec& a = spec_.layers[layer_idx].attention;
+    std::set<std::string> names = {"input_layernorm.weight",
+                                   "post_attention_layernorm.weight",
+                                   "self_attn.rotary_emb.inv_freq"};
+    for (const char* module : {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"}) {
+      add_module(module, a.qkv_bias, &names);
+    }
+    add_module("self_attn.o_proj", a.out_bias, &names);
+    for (const char* module : {"mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"}) {
+      add_module(module, spec_.layers[layer_idx].ffn.bias, &names);
+    }
+    if (a.qk_norm) {
+      names.insert("self_attn.q_norm.weight");
+      names.insert("self_attn.k_norm.weight");
+    }
+    return names;
+  }
+
+  // Refuses a tensor inside one of our layers that nothing will read.
+  Status check_strays() const {
+    const std::string at = prefix_ + "layers.";
+    for (const std::string& name : checkpoint_.names()) {
+      if (!name.starts_with(at)) continue;
+      size_t layer_idx = 0;
+      const char* const end = name.data() + name.size();
+      const auto number = std::from_chars(name.data() + at.size(), end, layer_idx);
+      // A layer numbered n_layers or higher belongs to multi-token prediction.
+      if (number.ec != std::errc() || layer_idx >= spec_.layers.size()) continue;
+      const std::string rest = number.ptr == end ? std::string() : std::string(number.ptr + 1, end);
+      if (places(layer_idx).contains(rest)) continue;
+      return Status::unsupported(
+          fmt::format("tensor {:?} has no place in a {} model of this config, and leaving it out "
+                      "would change results; this layer reads: {}",
+                      name,
+                      spec_.family,
+                      fmt::join(places(layer_idx), ", ")));
+    }
+    return Status::ok();
+  }
+
+  void report(std::string_view what) const {
+    if (!progress_) return;
+    const double total = static_cast<double>(checkpoint_.total_bytes());
+    const double share = total > 0 ? static_cast<double>(n_done_bytes_) / total : 1.0;
+    progress_(share < 1.0 ? share : 1.0, what);
+  }
+
+  const Checkpoint& checkpoint_;
+  const ModelSpec& spec_;
+  Backend& backend_;
+  const std::function<void(double, std::string_view)>& progress_;
+  const std::string prefix_;
+  uint64_t n_done_bytes_ = 0;
+  uint64_t n_packed_bytes_ = 0;
+};
+
+}  // namespace
+
+Result<ModelWeights> load_weights(const Checkpoint& checkpoint,
+                                  const ModelSpec& spec,
+                                  Backend& backend,
+                                  const std::function<void(double, std::string_view)>& progress) {
+  return Loader(checkpoint, spec, backend, progress).load();
+}
+
+}  // namespace cairn
