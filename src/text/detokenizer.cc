@@ -1,0 +1,26 @@
+#include "text/detokenizer.h"
+
+#include <utility>
+
+#include "text/utf8.h"
+
+namespace cairn {
+
+Detokenizer::Detokenizer(std::shared_ptr<const Tokenizer> tokenizer, bool skip_special_tokens)
+    : tokenizer_(std::move(tokenizer)), skip_special_tokens_(skip_special_tokens) {}
+
+std::string Detokenizer::append(TokenId id) {
+  std::string out;
+  if (skip_special_tokens_ && tokenizer_->is_special(id)) return out;
+  pending_ += tokenizer_->token_bytes(id);
+  pending_.erase(0, utf8::append_lossy(out, pending_));
+  return out;
+}
+
+std::string Detokenizer::finish() {
+  std::string out = utf8::lossy(pending_);
+  pending_.clear();
+  return out;
+}
+
+}  // namespace cairn
