@@ -1,5 +1,5 @@
-// Runs models: admits requests, steps sequences (decode rows and one prefill chunk together), samples,
-// keeps the cache. One thread for the process; everything that changes lives on it.
+// Runs models: admits requests, steps sequences (decode rows and one prefill chunk together),
+// samples, keeps the cache. One thread for the process; everything that changes lives on it.
 //
 // Other threads call submit/cancel/flush/stats; these put a message into a bounded inbox. Design:
 // DESIGN.md section 5.
@@ -21,24 +21,25 @@
 namespace cairn {
 
 struct EngineOptions {
-  uint32_t max_batch = 8;                 // sequences that decode at once
-  uint32_t max_waiting = 1024;            // requests in the queue; more are answered kOverloaded
+  uint32_t max_batch = 8;       // sequences that decode at once
+  uint32_t max_waiting = 1024;  // requests in the queue; more are answered kOverloaded
   std::chrono::milliseconds chunk_time{100};  // prefill chunk while others stream
-  uint32_t max_chunk_tokens = 512;        // upper bound of a chunk (scratch memory grows with it)
-  uint32_t fixed_chunk_tokens = 0;        // tests: exactly this chunk size; 0 = by rate
+  uint32_t max_chunk_tokens = 512;  // upper bound of a chunk (scratch memory grows with it)
+  uint32_t fixed_chunk_tokens = 0;  // tests: exactly this chunk size; 0 = by rate
   TieredCacheOptions cache;
 };
 
 struct EngineModelOptions {
-  std::string label;                      // for people and root.cairn
-  uint32_t context_tokens = 0;            // prompt and reply together
+  std::string label;            // for people and root.cairn
+  uint32_t context_tokens = 0;  // prompt and reply together
   RowEncoding kv = RowEncoding::kBf16;
   std::string key_namespace;
 };
 
 struct EngineStats {
   CacheStats cache;
-  uint64_t requests_submitted = 0, requests_finished = 0, requests_failed = 0, requests_cancelled = 0;
+  uint64_t requests_submitted = 0, requests_finished = 0, requests_failed = 0,
+           requests_cancelled = 0;
   uint64_t running = 0, waiting = 0;
   uint64_t prompt_tokens = 0, prefilled_tokens = 0, generated_tokens = 0;
   uint64_t steps = 0;
@@ -59,25 +60,27 @@ class Engine {
   const Model& model(uint32_t index) const;
   uint32_t context_tokens(uint32_t index) const;
 
-  // Opens the store's folder and adds the disk tier. An error leaves the engine without one (the caller
-  // logs it once); serving goes on.
+  // Opens the store's folder and adds the disk tier. An error leaves the engine without one (the
+  // caller logs it once); serving goes on.
   Status attach_disk(FileSystem& fs, const StoreOptions& options);
 
   void start();
 
   // From any thread from here on.
 
-  // What can be refused at once is (kInvalidArgument: empty prompt, id out of range, longer than the
-  // context, bad sampling; kOverloaded: inbox full). Returns the request's id. `observer` is told the rest.
+  // What can be refused at once is (kInvalidArgument: empty prompt, id out of range, longer than
+  // the context, bad sampling; kOverloaded: inbox full). Returns the request's id. `observer` is
+  // told the rest.
   Result<uint64_t> submit(GenerationRequest request, std::shared_ptr<RequestObserver> observer);
   // Frees its place within one step or chunk; the prefilled prefix stays. Unknown ids are ignored.
   void cancel(uint64_t request_id);
   void flush(std::function<void(FlushReport)> done);
   void stats(std::function<void(EngineStats)> done);
 
-  // Refuses new requests, lets running ones end until `deadline`, cancels the rest, flushes (bounded by
-  // `flush_limit`), joins the thread. Idempotent.
-  FlushReport drain_and_stop(std::chrono::milliseconds drain_limit, std::chrono::milliseconds flush_limit);
+  // Refuses new requests, lets running ones end until `deadline`, cancels the rest, flushes
+  // (bounded by `flush_limit`), joins the thread. Idempotent.
+  FlushReport drain_and_stop(std::chrono::milliseconds drain_limit,
+                             std::chrono::milliseconds flush_limit);
   // Without drain or flush: what is not written is lost, as in a crash.
   void stop();
 
