@@ -1,0 +1,68 @@
+// Whole vocabularies against the reference implementation: ids, text and streamed text of 384 hard
+// inputs each. The vocabularies are fetched by tools/fetch_vocabs.sh.
+#include <gtest/gtest.h>
+
+#include "text/detokenizer.h"
+#include "text/oracle_files.h"
+#include "text/tokenizer.h"
+
+namespace cairn {
+namespace {
+
+struct Vocabulary {
+  const char* name;    // golden file and last part of the package's name
+  bool adds_a_prefix;  // its post-processor puts tokens in front
+};
+
+class TokenizerGoldens : public testing::TestWithParam<Vocabulary> {};
+
+std::string stream(const std::shared_ptr<const Tokenizer>& tokenizer,
+                   const std::vector<TokenId>& ids,
+                   bool skip) {
+  Detokenizer detokenizer(tokenizer, skip);
+  std::string out;
+  for (const TokenId id : ids) out += detokenizer.append(id);
+  return out + detokenizer.finish();
+}
+
+TEST_P(TokenizerGoldens, EncodeDecodeAndStream) {
+  const std::string name = GetParam().name;
+  const auto oracles = oracle_folder();
+  const auto vocab = vocab_folder("tokenizer-" + name);
+  if (!oracles || !vocab) GTEST_SKIP() << name << ": set CAIRN_ORACLES and CAIRN_VOCABS";
+  auto loaded = Tokenizer::load(*vocab);
+  ASSERT_TRUE(loaded.is_ok()) << loaded.status().to_string();
+  const auto tokenizer = std::move(loaded).value();
+  const auto prefix = tokenizer->encode("", true);
+  EXPECT_EQ(!prefix.empty(), GetParam().adds_a_prefix);
+  size_t n = 0;
+  for (const Json& row :
+       read_jsonl_gz_or_die(*oracles + "/data/tokenizers/" + name + ".jsonl.gz")) {
+    const auto text = row["text"].get<std::string>();
+    const auto ids = row["ids"].get<std::vector<TokenId>>();
+    const auto decoded = row["decoded"].get<std::string>();
+    EXPECT_EQ(tokenizer->encode(text, false), ids) << row["i"] << ": " << text.substr(0, 200);
+    EXPECT_EQ(tokenizer->decode(ids, false), decoded) << row["i"];
+    EXPECT_EQ(stream(tokenizer, ids, false), decoded) << row["i"];
+    const auto skipped =
+        row.contains("decoded_skip") ? row["decoded_skip"].get<std::string>() : decoded;
+    EXPECT_EQ(tokenizer->decode(ids, true), skipped) << row["i"];
+    EXPECT_EQ(stream(tokenizer, ids, true), skipped) << row["i"];
+    auto special = prefix;
+    special.insert(special.end(), ids.begin(), ids.end());
+    if (row.contains("ids_special")) special = row["ids_special"].get<std::vector<TokenId>>();
+    EXPECT_EQ(tokenizer->encode(text, true), special) << row["i"];
+    ++n;
+  }
+  EXPECT_EQ(n, 384U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Vocabularies,
+                         TokenizerGoldens,
+                         testing::Values(Vocabulary{"qwen3", false},
+                                         Vocabulary{"llama3", false},
+                                         Vocabulary{"llama3_1", true}),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+}  // namespace
+}  // namespace cairn
