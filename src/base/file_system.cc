@@ -15,7 +15,7 @@
 #include <limits>
 #include <utility>
 
-#include "base/coding.h"
+#include "base/check.h"
 #include "base/hash.h"
 #include "base/unique_fd.h"
 
@@ -43,8 +43,8 @@ FileStat file_stat_of(const struct stat& st) {
 
 class PosixFile final : public File {
  public:
-  PosixFile(UniqueFd fd, std::string path, bool direct)
-      : fd_(std::move(fd)), path_(std::move(path)), direct_(direct) {}
+  PosixFile(UniqueFd fd, std::string path, FileMode mode, bool direct)
+      : fd_(std::move(fd)), path_(std::move(path)), mode_(mode), direct_(direct) {}
 
   Status read_at(uint64_t offset, std::span<std::byte> out) override;
   Status write_at(uint64_t offset, std::span<const std::span<const std::byte>> parts) override;
@@ -68,6 +68,7 @@ class PosixFile final : public File {
 
   UniqueFd fd_;
   std::string path_;
+  FileMode mode_;
   std::atomic<bool> direct_;  // reads may run on several threads at once
 };
 
@@ -108,6 +109,8 @@ Status PosixFile::read_at(uint64_t offset, std::span<std::byte> out) {
 }
 
 Status PosixFile::write_at(uint64_t offset, std::span<const std::span<const std::byte>> parts) {
+  // Linux would ignore the offset and append.
+  CAIRN_CHECK(mode_ != FileMode::kAppend, "write_at on a file opened for appending");
   const bool aligned = std::ranges::all_of(
       parts, [&](const auto& p) { return is_aligned(offset, p.data(), p.size()); });
   std::array<iovec, kPartsMax> vectors;
@@ -144,6 +147,7 @@ Status PosixFile::write_at(uint64_t offset, std::span<const std::span<const std:
 }
 
 Status PosixFile::append(std::span<const std::byte> bytes) {
+  CAIRN_CHECK(mode_ == FileMode::kAppend, "append on a file not opened for appending");
   while (!bytes.empty()) {
     const ssize_t n = ::write(fd_.get(), bytes.data(), bytes.size());
     if (n < 0) {
@@ -227,7 +231,8 @@ Result<std::unique_ptr<File>> PosixFileSystem::open(const std::string& path,
     if (fd.is_open()) ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_NOREUSE);
   }
   if (!fd.is_open()) return Status::from_errno(errno, fmt::format("open {}", path));
-  return std::unique_ptr<File>(std::make_unique<PosixFile>(std::move(fd), path, direct));
+  return std::unique_ptr<File>(
+      std::make_unique<PosixFile>(std::move(fd), path, options.mode, direct));
 }
 
 Status PosixFileSystem::rename(const std::string& from, const std::string& to) {

@@ -3,9 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <cmath>
 #include <limits>
 #include <unordered_map>
 #include <vector>
@@ -241,24 +238,6 @@ Result<Json> parse_json(std::string_view text, std::string_view what, bool allow
   }
   if (Json::sax_parse(text.begin(), text.end(), &builder)) return builder.take();
   return parse_failure(text, what, builder);
-}
-
-std::string dump_json(const Json& value) {
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-std::string shortest_float(float value) {
-  std::array<char, 32> text;
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
-  return {text.data(), end};
-}
-
-Json json_float(float value) {
-  if (!std::isfinite(value)) return nullptr;
-  const std::string text = shortest_float(value);
-  double as_double = 0;
-  std::from_chars(text.data(), text.data() + text.size(), as_double);
-  return as_double;
 }
 
 }  // namespace cairn
