@@ -59,8 +59,8 @@ class Model {
 
   // Runs all rows through all layers; K and V rows land in the pages. Logits of the wanted rows
   // come in the order of `rows`, in the backend's memory: [n_logit_rows, vocab_size], valid until
-  // the next call. Every token must be < vocab_size. Errors: kNoSpace when scratch memory cannot
-  // grow.
+  // the next call. Errors: kInvalidArgument for a token outside the vocabulary, kNoSpace when
+  // scratch memory cannot grow; in both cases no page has changed.
   struct StepLogits {
     const float* logits = nullptr;
     size_t n_rows = 0;
