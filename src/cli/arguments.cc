@@ -80,6 +80,13 @@ void Arguments::required_text(const std::string& name,
       ->required();
 }
 
+void Arguments::optional_text(const std::string& name,
+                              std::optional<std::string>* value,
+                              const std::string& help) {
+  impl_->value(
+      name, [value](const std::string& text) { *value = text; }, help);
+}
+
 void Arguments::texts(const std::string& name,
                       std::vector<std::string>* values,
                       const std::string& help) {

@@ -32,6 +32,9 @@ class Arguments {
   // positional argument, "PATH". Returned handles are not needed: everything is set by parse().
   void text(const std::string& name, std::string* value, const std::string& help);
   void required_text(const std::string& name, std::string* value, const std::string& help);
+  void optional_text(const std::string& name,
+                     std::optional<std::string>* value,
+                     const std::string& help);
   void texts(const std::string& name, std::vector<std::string>* values, const std::string& help);
   void flag(const std::string& name, bool* value, const std::string& help);
   void integer(const std::string& name,

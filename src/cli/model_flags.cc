@@ -1,0 +1,125 @@
+#include "cli/model_flags.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/file_system.h"
+#include "base/options.h"
+#include "cli/model_paths.h"
+
+namespace cairn::cli {
+
+void ComputeFlags::declare(Arguments& arguments) {
+  arguments.choice("--isa",
+                   &isa,
+                   {"auto", "avx2", "avx512", "avx512bf16"},
+                   "Instruction-set class of the kernels");
+  arguments.choice(
+      "--precision", &precision, {"fast", "f32"}, "f32 is the slow reference and implies --kv f32");
+  arguments.choice("--kv", &kv, {"", "f32", "bf16"}, "Encoding of cached rows; default bf16");
+  arguments.integer("--threads", &threads, 0, 1024, "Compute threads; 0 = every usable processor");
+}
+
+Result<std::unique_ptr<Backend>> ComputeFlags::make_backend() const {
+  CpuBackendOptions options;
+  CAIRN_ASSIGN_OR_RETURN(options.isa, parse_isa(isa));
+  options.precision = precision == "f32" ? Precision::kF32 : Precision::kFast;
+  options.n_threads = threads != 0 ? static_cast<unsigned>(threads) : n_usable_cpus();
+  return make_cpu_backend(options);
+}
+
+Result<RowEncoding> ComputeFlags::row_encoding() const {
+  if (!kv.empty()) return parse_row_encoding(kv);
+  return precision == "f32" ? RowEncoding::kF32 : RowEncoding::kBf16;
+}
+
+void CacheFlags::declare(Arguments& arguments) {
+  arguments.text("--store",
+                 &store,
+                 "Folder of the durable cache, or \"none\"; default " + default_cache_dir());
+  arguments.size("--store-max", &store_max, "Most bytes the store's folder may hold");
+  arguments.size("--cache-ram",
+                 &cache_ram,
+                 "Memory for cached pages; 0 = a quarter of what is free, at most 8 GiB");
+  arguments.choice(
+      "--restore", &restore, {"auto", "always", "never"}, "When to read cached pages from disk");
+  arguments.duration(
+      "--leaf-delay", &leaf_delay, "How long a conversation idles before its last page is written");
+}
+
+TieredCacheOptions CacheFlags::cache_options() const {
+  constexpr uint64_t kMostByDefault = uint64_t{8} << 30;
+  TieredCacheOptions options;
+  options.ram_budget_bytes =
+      cache_ram != 0 ? cache_ram : std::min(available_memory_bytes() / 4, kMostByDefault);
+  options.restore = restore_mode();
+  options.leaf_delay = leaf_delay;
+  options.store_max_bytes = store_max;
+  return options;
+}
+
+RestoreMode CacheFlags::restore_mode() const {
+  if (restore == "always") return RestoreMode::kAlways;
+  return restore == "never" ? RestoreMode::kNever : RestoreMode::kAuto;
+}
+
+std::optional<std::string> CacheFlags::store_directory() const {
+  if (store == "none") return std::nullopt;
+  return store.empty() ? default_cache_dir() : store;
+}
+
+Result<uint32_t> context_for(const ModelSpec& spec, std::optional<uint64_t> asked) {
+  if (!asked) return static_cast<uint32_t>(std::min<uint64_t>(spec.max_positions, kDefaultContext));
+  if (*asked > spec.max_positions) {
+    return Status::invalid_argument(fmt::format(
+        "--ctx {} is more than the {} positions the model was made for; give at most {}",
+        *asked,
+        spec.max_positions,
+        spec.max_positions));
+  }
+  return static_cast<uint32_t>(*asked);
+}
+
+Result<TextParts> load_text_parts(const std::string& model_dir, const std::string& template_file) {
+  TextParts parts;
+  CAIRN_ASSIGN_OR_RETURN(parts.tokenizer, Tokenizer::load(model_dir));
+  auto chat = template_file.empty() ? ChatFormat::load(model_dir)
+                                    : ChatFormat::load_with_template(model_dir, template_file);
+  if (chat.is_ok()) {
+    parts.chat = std::make_shared<const ChatFormat>(std::move(*chat));
+  } else if (chat.status().code() != StatusCode::kNotFound || !template_file.empty()) {
+    return chat.status();
+  }
+  return parts;
+}
+
+Result<std::unique_ptr<Model>> load_model(const std::string& model_dir, Backend& backend) {
+  LoadOptions options;
+  options.identity_cache_dir = default_cache_dir() + "/identity";
+  const bool on_terminal = isatty(STDERR_FILENO) == 1;
+  bool printed = false;
+  if (on_terminal) {
+    options.progress = [&printed](double share, std::string_view what) {
+      std::fprintf(
+          stderr, "\r\033[K%3.0f %% %.*s", share * 100, static_cast<int>(what.size()), what.data());
+      printed = true;
+    };
+  }
+  auto model = Model::load(model_dir, backend, options);
+  if (printed) std::fprintf(stderr, "\r\033[K");
+  return model;
+}
+
+std::vector<TokenId> stop_ids_of(const GenerationConfig& generation) {
+  return {generation.eos_token_ids.begin(), generation.eos_token_ids.end()};
+}
+
+int report_failure(const Status& status) {
+  std::fprintf(stderr, "error: %s\n", status.message().c_str());
+  return kExitFailed;
+}
+
+}  // namespace cairn::cli

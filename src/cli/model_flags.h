@@ -1,0 +1,74 @@
+// Options that several commands share, declared once, and what they load.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "cli/arguments.h"
+#include "engine/engine.h"
+#include "formats/hf_config.h"
+#include "kernels/backend.h"
+#include "model/model.h"
+#include "text/chat_format.h"
+#include "text/tokenizer.h"
+
+namespace cairn::cli {
+
+// --isa --precision --kv --threads: what decides bits and speed.
+struct ComputeFlags {
+  std::string isa = "auto";
+  std::string precision = "fast";
+  std::string kv;        // empty: f32 with --precision f32, else bf16
+  uint64_t threads = 0;  // 0: every usable processor
+
+  void declare(Arguments& arguments);
+  Result<std::unique_ptr<Backend>> make_backend() const;
+  Result<RowEncoding> row_encoding() const;
+};
+
+// --store --store-max --cache-ram --restore --leaf-delay: the cache.
+struct CacheFlags {
+  std::string store;  // empty: the default folder; "none": memory alone
+  uint64_t store_max = uint64_t{32} << 30;
+  uint64_t cache_ram = 0;  // 0: a quarter of available memory, at most 8 GiB
+  std::string restore = "auto";
+  std::chrono::milliseconds leaf_delay{1000};
+
+  void declare(Arguments& arguments);
+  TieredCacheOptions cache_options() const;
+  RestoreMode restore_mode() const;
+  // Nullopt for "none".
+  std::optional<std::string> store_directory() const;
+};
+
+inline constexpr uint64_t kDefaultContext = 32768;
+
+// The context a model is run with: what was asked for, else min(the model's own, 32,768).
+// Errors: kInvalidArgument when more is asked for than the model has, with both numbers.
+Result<uint32_t> context_for(const ModelSpec& spec, std::optional<uint64_t> asked);
+
+// Text side of a model folder; needs no weights.
+struct TextParts {
+  std::shared_ptr<const Tokenizer> tokenizer;
+  std::shared_ptr<const ChatFormat> chat;  // null without a chat template
+};
+
+// `template_file`: replaces the folder's own template when not empty.
+Result<TextParts> load_text_parts(const std::string& model_dir, const std::string& template_file);
+
+// Weights, with a progress line on standard error when it is a terminal and loading takes long.
+Result<std::unique_ptr<Model>> load_model(const std::string& model_dir, Backend& backend);
+
+// Ids that end a reply: of generation_config, else of config.
+std::vector<TokenId> stop_ids_of(const GenerationConfig& generation);
+
+// "error: ..." on standard error; returns kExitFailed.
+int report_failure(const Status& status);
+
+}  // namespace cairn::cli

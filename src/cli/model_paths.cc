@@ -1,0 +1,76 @@
+#include "cli/model_paths.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <vector>
+
+#include "base/options.h"
+
+namespace cairn::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kDemoName = "demo";
+constexpr const char* kDemoFolder = "cairn-demo";
+
+bool is_model_folder(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::is_regular_file(folder / "config.json", ignored);
+}
+
+// Installed: <prefix>/bin/cairn beside <prefix>/share/cairn/models. Build tree:
+// <tree>/build/<preset>/bin.
+Result<std::string> find_demo() {
+  std::vector<fs::path> tried;
+  fs::path folder = executable_dir();
+  tried.push_back(folder.parent_path() / "share" / "cairn" / "models" / kDemoFolder);
+  for (int level = 0; level < 4 && folder.has_relative_path(); ++level) {
+    tried.push_back(folder / "models" / kDemoFolder);
+    folder = folder.parent_path();
+  }
+  for (const fs::path& candidate : tried) {
+    if (is_model_folder(candidate)) return candidate.string();
+  }
+  std::string listed;
+  for (const fs::path& candidate : tried) listed += "\n  " + candidate.string();
+  return Status::not_found("the bundled demo model is missing; looked in:" + listed);
+}
+
+}  // namespace
+
+Result<std::string> resolve_model(const std::string& text) {
+  if (text == kDemoName) return find_demo();
+  std::error_code error;
+  const fs::path path(text);
+  const fs::file_status status = fs::status(path, error);
+  if (!fs::exists(status)) {
+    return Status::not_found(fmt::format(
+        "model \"{}\": no such file or folder; give the path of a Hugging Face folder, or \"demo\"",
+        text));
+  }
+  if (fs::is_directory(status)) return path.string();
+  const std::string extension = path.extension().string();
+  if (extension == ".gguf") {
+    return Status::unsupported(
+        fmt::format("model \"{}\" is a GGUF file, which this version cannot run; give a Hugging "
+                    "Face folder with "
+                    "config.json and safetensors weights (bf16, f16 or f32)",
+                    text));
+  }
+  return Status::unsupported(
+      fmt::format("model \"{}\" is a file; give the Hugging Face folder that holds it (config.json "
+                  "beside the weights)",
+                  text));
+}
+
+std::string default_model_name(const std::string& text) {
+  if (text == kDemoName) return text;
+  fs::path path = fs::path(text).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  std::string name = path.filename().string();
+  return name.empty() || name == "." ? "model" : name;
+}
+
+}  // namespace cairn::cli
