@@ -22,7 +22,8 @@ enum class Retention { kFull };  // window and state retentions join when their 
 
 // Layers with one geometry. Sliding-window layers are masks over full pages.
 struct CacheGroup {
-  std::vector<uint32_t> layers;  // model layer indices, ascending; position in here = layer inside pages
+  std::vector<uint32_t>
+      layers;  // model layer indices, ascending; position in here = layer inside pages
   Retention retention = Retention::kFull;
   PageLayout layout;
 };
@@ -40,7 +41,7 @@ Result<RowEncoding> parse_row_encoding(std::string_view text);
 
 // A root names one timeline of keys: everything that decides what a row's bytes are.
 struct RootSpec {
-  Digest model_identity;         // numbers-changing ModelSpec fields and weight content
+  Digest model_identity;  // numbers-changing ModelSpec fields and weight content
   CacheGeometry geometry;
   std::string numerics_version;  // Backend::numerics_version() and the model's own choices
   std::string key_namespace;     // "" for the default

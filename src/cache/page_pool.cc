@@ -46,7 +46,7 @@ struct PagePool::Impl {
     return std::max<size_t>(n_bytes / chunk_size, 1) * chunk_size;
   }
 
-  size_t limit() const { return whole_chunks(budget > other ? budget - other : 0); }
+  size_t limit() const { return std::max(chunk_size, budget > other ? budget - other : 0); }
 
   bool fits(size_t n_bytes) const { return n_bytes <= limit() && held <= limit() - n_bytes; }
 
@@ -206,6 +206,10 @@ size_t PagePool::chunk_size(size_t page_bytes) const {
 
 size_t PagePool::capacity_slots(size_t page_bytes) const {
   return impl_->limit() / impl_->chunk_size_for(page_bytes) * slots_per_chunk(page_bytes);
+}
+
+size_t PagePool::live_slots(uint32_t chunk) const {
+  return impl_->chunks.at(chunk).n_live;
 }
 
 std::vector<uint32_t> PagePool::emptiest_chunks() const {

@@ -77,7 +77,7 @@ class PagePool {
 
   size_t budget_bytes() const;  // whole chunks
   size_t limit_bytes()
-      const;  // what chunks may take now: the budget less other bytes, whole chunks
+      const;  // what chunks may take now: the budget less other bytes, at least one chunk
   size_t chunk_bytes() const;  // chunks held now
   size_t used_bytes() const;   // live slots
   size_t slots_per_chunk(size_t page_bytes) const;
@@ -86,6 +86,7 @@ class PagePool {
 
   // Chunks held, fewest live slots first: emptying the first gives memory back soonest.
   std::vector<uint32_t> emptiest_chunks() const;
+  size_t live_slots(uint32_t chunk) const;
 
  private:
   friend class Slot;

@@ -25,6 +25,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "cache/geometry.h"
+#include "cache/page_pool.h"
 #include "cache/token.h"
 #include "kernels/backend.h"
 #include "store/disk_store.h"
@@ -42,6 +43,8 @@ struct TieredCacheOptions {
   uint64_t store_max_bytes = uint64_t{32} << 30;   // every byte in the store's folder
   size_t staging_bytes = size_t{64} << 20;         // upper bound of memory leased to the writer
   uint32_t shortest_prefix = 16;                   // fewer tokens are not worth an object
+  uint32_t page_tokens = kPageTokens;              // of every root; tests take small ones
+  size_t chunk_bytes = PagePool::kChunkBytes;      // of the page pool; tests take small ones
 };
 
 enum class MissReason {
@@ -104,9 +107,10 @@ class CacheSequence {
   // Ends the timeline; keeps its tail as a leaf in the tree. The object may then be destroyed.
   void finish();
 
+  struct Impl;  // known inside this layer only
+
  private:
   friend class TieredCache;
-  struct Impl;
   explicit CacheSequence(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
@@ -151,8 +155,8 @@ class TieredCache {
   // Registers a model's timeline. Returns the root's index for begin().
   uint32_t add_root(const RootSpec& spec);
 
-  // Errors: kOverloaded: no room now, wait for another sequence to end; kInvalidArgument: max_rows can
-  // never fit, with both numbers.
+  // Errors: kOverloaded: no room now, try again after another sequence has ended or a reply has come;
+  // kInvalidArgument: max_rows can never fit, with both numbers.
   Result<std::unique_ptr<CacheSequence>> begin(uint32_t root_index, std::span<const TokenId> prompt, const BeginOptions& options);
 
   // How many tokens of `prompt` begin() would reuse now, without side effects.
@@ -175,9 +179,9 @@ class TieredCache {
   CacheStats stats() const;
   Status check_invariants() const;
 
+  struct Impl;  // known inside this layer only
+
  private:
-  friend class CacheSequence;
-  struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 

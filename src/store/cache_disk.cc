@@ -1,0 +1,151 @@
+// The disk tier as the engine knows it: what was found, what goes, what was used.
+#include <algorithm>
+#include <limits>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "store/tiered_cache_impl.h"
+
+namespace cairn {
+
+namespace {
+
+// Recency is written at least so often when it changed; losing it costs only eviction order.
+constexpr std::chrono::seconds kUseInterval{5};
+// Dead records that are not worth a rewrite of the log.
+constexpr uint64_t kDeadRecordsMin = 4096;
+
+}  // namespace
+
+CacheRoot& TieredCache::Impl::root_state(uint32_t root_index) {
+  if (root_index >= roots.size()) roots.resize(root_index + 1);
+  return roots[root_index];
+}
+
+void TieredCache::Impl::describe_root(uint32_t root_index) {
+  if (disk != nullptr && roots[root_index].spec) disk->describe_root(*roots[root_index].spec);
+}
+
+void TieredCache::Impl::attach_found(std::vector<ObjectEntry> objects) {
+  std::set<uint32_t> found;
+  for (ObjectEntry& entry : objects) {
+    const uint32_t root_index = tree.add_root(entry.root);
+    root_state(root_index);
+    found.insert(root_index);
+    index.add_found(root_index, std::move(entry));
+  }
+  std::vector<DiskObject*> attached;
+  for (const uint32_t root_index : found) {
+    for (DiskObject* object : index.attach_below(tree.root(root_index), page_tokens))
+      attached.push_back(object);
+  }
+  order_found(attached);
+  // A crash can leave a leaf beside the page that overtook it.
+  std::vector<CacheNode*> nodes;
+  for (const DiskObject* object : attached) {
+    for (CacheNode* node : object->nodes) {
+      if (node != nullptr && node->parent->children.size() > 1) nodes.push_back(node);
+    }
+  }
+  std::set<const CacheNode*> gone;
+  for (CacheNode* node : nodes) {
+    if (gone.count(node) > 0) continue;
+    tree.remove_superseded(*node, [&](CacheNode& leaf) {
+      const bool may_remove = may_remove_superseded(*node, &leaf);
+      if (may_remove) gone.insert(&leaf);
+      return may_remove;
+    });
+  }
+}
+
+void TieredCache::Impl::order_found(std::vector<DiskObject*> attached) {
+  std::sort(attached.begin(), attached.end(), [](const DiskObject* a, const DiskObject* b) {
+    return a->last_use_unix != b->last_use_unix ? a->last_use_unix < b->last_use_unix
+                                                : a->id < b->id;
+  });
+  for (const DiskObject* object : attached) {
+    const auto it = std::find_if(
+        object->nodes.rbegin(), object->nodes.rend(), [](auto* n) { return n != nullptr; });
+    if (it != object->nodes.rend()) tree.touch(*it);
+  }
+}
+
+void TieredCache::Impl::continue_found(CacheNode* parent) {
+  if (index.has_unreachable()) order_found(index.attach_below(parent, page_tokens));
+}
+
+bool TieredCache::Impl::may_remove_superseded(const CacheNode& by, CacheNode* leaf) {
+  if (leaf->disk.is_set()) {
+    if (!by.disk.is_set()) {
+      // On disk the leaf serves until what replaces it is there too; in memory it is not needed.
+      if (leaf->is_resident() && by.is_resident()) tree.drop_slots(leaf);
+      return false;
+    }
+    DiskObject* object = index.find(leaf->disk.object_id);
+    CAIRN_CHECK(object != nullptr, "a leaf names an object that is gone");
+    delete_object(object);
+    return true;
+  }
+  return by.disk.is_set() || (by.is_resident() && (by.may_persist || !leaf->may_persist));
+}
+
+void TieredCache::Impl::remove_superseded(CacheNode* by) {
+  tree.remove_superseded(*by, [&](CacheNode& leaf) { return may_remove_superseded(*by, &leaf); });
+}
+
+std::vector<CacheNode*> TieredCache::Impl::delete_object(DiskObject* object) {
+  disk->remove(index.entry_of(*object));
+  ++n_dead_records;
+  disk_bytes -= std::min(disk_bytes, object->file_bytes);
+  used_objects.erase(object->id);
+  return index.remove(object);
+}
+
+bool TieredCache::Impl::make_disk_room(const PendingWrite& write) {
+  uint64_t n_coming = write.file_bytes;
+  for (const auto& [ticket, pending] : writes) n_coming += pending.file_bytes;
+  // Only what is less recent than the new pages may go: their own ancestors are at least as recent,
+  // so making room never cuts the chain that is being written.
+  const uint64_t use = write.nodes.front()->last_use;
+  while (n_coming > options.store_max_bytes || disk_bytes > options.store_max_bytes - n_coming) {
+    DiskObject* object =
+        index.next_to_evict([](const CacheNode& node) { return node.is_restoring; });
+    if (object == nullptr || object->last_use() >= use) return false;
+    ++counters.evicted_objects;
+    for (CacheNode* node : delete_object(object)) {
+      // Still in memory it would be dirty and come straight back; it may when it is used again.
+      tree.set_may_persist(node, false);
+      tree.prune(node);
+    }
+  }
+  return true;
+}
+
+void TieredCache::Impl::note_use(const CacheNode& node) {
+  if (!node.disk.is_set()) return;
+  if (used_objects.empty()) use_due = clock.now() + kUseInterval;
+  used_objects.insert(node.disk.object_id);
+}
+
+void TieredCache::Impl::record_use() {
+  std::vector<PageKey> keys;
+  for (const uint64_t id : used_objects) {
+    const DiskObject* object = index.find(id);
+    if (object == nullptr) continue;
+    keys.push_back(object->entry != nullptr ? object->entry->key() : object->nodes.back()->key);
+  }
+  used_objects.clear();
+  if (keys.empty()) return;
+  n_dead_records += keys.size();
+  disk->record_use(std::move(keys), clock.unix_seconds());
+}
+
+void TieredCache::Impl::compact_log() {
+  // Copying every key and id takes milliseconds for a big store: only when nobody waits for a
+  // token.
+  if (n_sequences > 0 || n_dead_records < kDeadRecordsMin + index.n_objects()) return;
+  n_dead_records = 0;
+  disk->compact(index.all_entries());
+}
+
+}  // namespace cairn

@@ -1,0 +1,241 @@
+#include "store/disk_index.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <deque>
+
+#include "base/check.h"
+
+namespace cairn {
+
+namespace {
+
+// An entry in the table, its places in the orders, and the vector of nodes, measured roughly.
+constexpr size_t kObjectOverheadBytes = 256;
+
+// Whether the entry's ids are what its keys say, and of sizes this tree can hold.
+bool fits(const ObjectEntry& entry, uint32_t page_tokens) {
+  if (entry.pages.empty()) return false;
+  PageKey parent = entry.parent;
+  for (const PageRecord& page : entry.pages) {
+    const size_t n = page.tokens.size();
+    const bool is_sized =
+        entry.kind == ObjectKind::kLeaf ? n > 0 && n < page_tokens : n == page_tokens;
+    if (!is_sized || chain_key(parent, page.tokens) != page.key) return false;
+    parent = page.key;
+  }
+  return entry.kind == ObjectKind::kRun || entry.pages.size() == 1;
+}
+
+}  // namespace
+
+uint64_t DiskObject::last_use() const {
+  for (const CacheNode* node : nodes) {
+    if (node != nullptr) return node->last_use;
+  }
+  return 0;
+}
+
+uint32_t DiskObject::depth() const {
+  for (const CacheNode* node : nodes) {
+    if (node != nullptr) return node->depth;
+  }
+  return 0;
+}
+
+bool DiskIndex::ByUse::operator()(const DiskObject* a, const DiskObject* b) const {
+  if (a->queued_use != b->queued_use) return a->queued_use < b->queued_use;
+  // Children have at most their parent's recency and larger depth. The depth of an object never
+  // changes while it is in this order.
+  if (a->depth() != b->depth()) return a->depth() > b->depth();
+  return a->id < b->id;
+}
+
+DiskObject* DiskIndex::add(std::unique_ptr<DiskObject> object) {
+  object->id = ++last_id_;
+  DiskObject* added = object.get();
+  objects_.emplace(added->id, std::move(object));
+  return added;
+}
+
+DiskObject* DiskIndex::add_written(uint32_t root_index,
+                                   ObjectKind kind,
+                                   std::span<CacheNode* const> nodes,
+                                   uint64_t file_bytes) {
+  auto made = std::make_unique<DiskObject>();
+  made->root_index = root_index;
+  made->kind = kind;
+  made->file_bytes = file_bytes;
+  made->nodes.assign(nodes.begin(), nodes.end());
+  DiskObject* object = add(std::move(made));
+  for (uint32_t i = 0; i < nodes.size(); ++i) {
+    CAIRN_CHECK(!nodes[i]->disk.is_set(), "a page was written twice");
+    tree_.set_disk(nodes[i], DiskPlace{.object_id = object->id, .page_index = i});
+  }
+  n_pages_ += nodes.size();
+  object->queued_use = object->last_use();
+  by_use_.insert(object);
+  return object;
+}
+
+void DiskIndex::add_found(uint32_t root_index, ObjectEntry entry) {
+  auto made = std::make_unique<DiskObject>();
+  made->root_index = root_index;
+  made->kind = entry.kind;
+  made->file_bytes = entry.file_bytes;
+  made->last_use_unix = entry.last_use_unix;
+  made->entry = std::make_unique<ObjectEntry>(std::move(entry));
+  DiskObject* object = add(std::move(made));
+  n_pages_ += object->entry->pages.size();
+  waiting_.emplace(object->entry->parent, object);
+  by_use_.insert(object);
+}
+
+bool DiskIndex::attach(DiskObject* object, CacheNode* parent, uint32_t page_tokens) {
+  const ObjectEntry& entry = *object->entry;
+  if (object->root_index != parent->root_index || !fits(entry, page_tokens)) return false;
+  by_use_.erase(object);
+  bool is_whole = true;
+  CacheNode* above = parent;
+  for (uint32_t i = 0; i < entry.pages.size(); ++i) {
+    CacheNode* node = tree_.insert(above, entry.pages[i].tokens, entry.pages[i].key);
+    // Served already, or about to be: one object a page.
+    const bool is_taken = node->disk.is_set() || node->is_writing;
+    if (!is_taken) tree_.set_disk(node, DiskPlace{.object_id = object->id, .page_index = i});
+    is_whole = is_whole && !is_taken;
+    object->nodes.push_back(is_taken ? nullptr : node);
+    above = node;
+  }
+  if (is_whole) object->entry.reset();
+  object->queued_use = object->last_use();
+  by_use_.insert(object);
+  return true;
+}
+
+std::vector<DiskObject*> DiskIndex::attach_below(CacheNode* parent, uint32_t page_tokens) {
+  std::vector<DiskObject*> attached;
+  std::deque<CacheNode*> parents{parent};
+  while (!parents.empty()) {
+    CacheNode* above = parents.front();
+    parents.pop_front();
+    const auto [begin, end] = waiting_.equal_range(above->key);
+    std::vector<DiskObject*> here;
+    for (auto it = begin; it != end; ++it) here.push_back(it->second);
+    if (here.empty()) continue;
+    waiting_.erase(begin, end);
+    // The multimap's order is no order; ids are in the order of the log.
+    std::sort(here.begin(), here.end(), [](auto* a, auto* b) { return a->id < b->id; });
+    for (DiskObject* object : here) {
+      if (!attach(object, above, page_tokens)) continue;  // unreachable for good
+      attached.push_back(object);
+      if (object->kind == ObjectKind::kLeaf) continue;
+      for (CacheNode* node : object->nodes) {
+        if (node != nullptr) parents.push_back(node);
+      }
+    }
+  }
+  return attached;
+}
+
+DiskObject* DiskIndex::find(uint64_t id) {
+  const auto it = objects_.find(id);
+  return it == objects_.end() ? nullptr : it->second.get();
+}
+
+ObjectEntry DiskIndex::entry_of(const DiskObject& object) const {
+  if (object.entry != nullptr) return *object.entry;
+  ObjectEntry entry;
+  entry.root = tree_.root(object.root_index)->key;
+  entry.kind = object.kind;
+  entry.parent = object.nodes.front()->parent->key;
+  for (const CacheNode* node : object.nodes) {
+    entry.pages.push_back(PageRecord{.key = node->key, .tokens = node->tokens});
+  }
+  entry.file_bytes = object.file_bytes;
+  return entry;
+}
+
+std::vector<CacheNode*> DiskIndex::remove(DiskObject* object) {
+  by_use_.erase(object);
+  if (object->entry != nullptr) {
+    const auto [begin, end] = waiting_.equal_range(object->entry->parent);
+    const auto it = std::find_if(begin, end, [&](const auto& w) { return w.second == object; });
+    if (it != end) waiting_.erase(it);
+  }
+  n_pages_ -= object->entry != nullptr ? object->entry->pages.size() : object->nodes.size();
+  std::vector<CacheNode*> nodes;
+  for (auto it = object->nodes.rbegin(); it != object->nodes.rend(); ++it) {
+    if (*it == nullptr) continue;
+    tree_.set_disk(*it, DiskPlace{});
+    nodes.push_back(*it);
+  }
+  objects_.erase(object->id);
+  return nodes;
+}
+
+DiskObject* DiskIndex::next_to_evict(const std::function<bool(const CacheNode&)>& is_held) {
+  for (auto it = by_use_.begin(); it != by_use_.end();) {
+    DiskObject* object = *it;
+    if (object->queued_use != object->last_use()) {
+      // Recency only grows, so the object comes up again later in this walk.
+      it = by_use_.erase(it);
+      object->queued_use = object->last_use();
+      const auto placed = by_use_.insert(object).first;
+      if (it == by_use_.end() || by_use_.key_comp()(object, *it)) it = placed;
+      continue;
+    }
+    const bool is_free = std::none_of(object->nodes.begin(), object->nodes.end(), [&](auto* node) {
+      return node != nullptr && is_held(*node);
+    });
+    if (is_free) return object;
+    ++it;
+  }
+  return nullptr;
+}
+
+size_t DiskIndex::memory_bytes() const {
+  size_t n_bytes = objects_.size() * kObjectOverheadBytes + n_pages_ * sizeof(CacheNode*);
+  for (const auto& [parent, object] : waiting_) {
+    n_bytes += object->entry->pages.size() * (sizeof(PageRecord) + kPageTokens * sizeof(TokenId));
+  }
+  return n_bytes;
+}
+
+std::vector<ObjectEntry> DiskIndex::all_entries() const {
+  std::vector<uint64_t> ids;
+  for (const auto& [id, object] : objects_) ids.push_back(id);
+  std::sort(ids.begin(), ids.end());
+  std::vector<ObjectEntry> entries;
+  entries.reserve(ids.size());
+  for (const uint64_t id : ids) entries.push_back(entry_of(*objects_.at(id)));
+  return entries;
+}
+
+Status DiskIndex::check_invariants() const {
+  size_t n_placed = 0;
+  for (const auto& [id, object] : objects_) {
+    if (by_use_.count(object.get()) != 1)
+      return Status::internal("object outside the eviction order");
+    if (object->entry == nullptr && object->nodes.empty()) {
+      return Status::internal("object with neither nodes nor entry");
+    }
+    for (uint32_t i = 0; i < object->nodes.size(); ++i) {
+      const CacheNode* node = object->nodes[i];
+      if (node == nullptr && object->entry == nullptr)
+        return Status::internal("object without a page");
+      if (node == nullptr) continue;
+      ++n_placed;
+      if (node->disk.object_id != id || node->disk.page_index != i) {
+        return Status::internal(fmt::format("object {}: page {} lies elsewhere", id, i));
+      }
+    }
+  }
+  size_t n_set = 0;
+  tree_.for_each([&](CacheNode& node) { n_set += node.disk.is_set() ? 1 : 0; });
+  if (n_set != n_placed) return Status::internal("nodes with places in objects that are gone");
+  if (by_use_.size() != objects_.size()) return Status::internal("eviction order of objects");
+  return Status::ok();
+}
+
+}  // namespace cairn

@@ -1,0 +1,217 @@
+// The insides of TieredCache and CacheSequence, shared by their source files. Not for other layers.
+//
+// Memory is counted in slots of a size. What cannot be evicted is leased nodes (the tree counts
+// them) and private slots (tails, and pages being restored, counted here); what is promised but not
+// yet taken is reserved. leased + private + reserved never exceed what the pool may hold, so a
+// reserved page can always be had by evicting. Thread: engine thread only.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "cache/page_pool.h"
+#include "cache/prefix_tree.h"
+#include "store/disk_index.h"
+#include "store/tiered_cache.h"
+#include "store/write_planner.h"
+
+namespace cairn {
+
+// One slot a group.
+using PageSlots = std::vector<Slot>;
+
+// A root that this process knows from the disk only has no spec: it can be evicted but not used.
+struct CacheRoot {
+  std::optional<RootSpec> spec;
+  std::vector<PageLayout> layouts;
+  std::map<size_t, size_t> page_slots;  // slot size -> slots of this size in one page
+};
+
+struct CacheSequence::Impl {
+  TieredCache::Impl* cache = nullptr;
+  uint32_t root_index = 0;
+  bool persist = true;
+  bool is_finished = false;
+
+  std::vector<CacheNode*> path;                 // leased; positions [0, path.size() * page_tokens)
+  std::vector<PageSlots> own;                   // private pages after the path
+  std::vector<std::vector<std::byte*>> tables;  // [group][page]
+  std::vector<TokenId> tail;                    // ids of the rows in private pages
+  size_t n_rows = 0;
+  size_t n_rows_touched = 0;  // rows at or after n_rows that a step may have written
+  size_t n_reserved = 0;      // pages promised and not yet taken
+  size_t n_pages_max = 0;
+
+  // While a restore is in flight.
+  size_t n_pending = 0;
+  size_t n_joined = 0;  // pages that somebody else's restore will bring
+  bool has_failed = false;
+  std::vector<TokenId> prompt;
+  size_t max_reuse = 0;
+  CacheNode* partial = nullptr;  // leased
+  uint32_t partial_rows = 0;
+  std::chrono::steady_clock::time_point begun{};
+
+  ReuseReport reuse;
+
+  CacheNode* parent() const;
+  void advance_page();
+  void keep_tail();
+  void release();
+};
+
+// What begin() would use.
+struct ReusePlan {
+  PrefixMatch match;
+  MissReason miss = MissReason::kNone;
+};
+
+// Pages of one object on their way into memory.
+struct Restore {
+  uint64_t object_id = 0;
+  uint32_t root_index = 0;
+  std::vector<CacheNode*> nodes;  // leased
+  std::vector<PageSlots> slots;
+  std::vector<CacheSequence::Impl*> waiters;
+};
+
+// A run or leaf on its way to the disk.
+struct PendingWrite {
+  ObjectKind kind = ObjectKind::kRun;
+  uint32_t root_index = 0;
+  std::vector<CacheNode*> nodes;  // leased
+  size_t lease_bytes = 0;
+  uint64_t file_bytes = 0;  // estimated
+};
+
+struct PendingFlush {
+  enum class Phase { kWriting, kSyncing };
+  Phase phase = Phase::kWriting;
+  uint64_t serial = 0;  // dirty nodes up to here belong to it
+  uint64_t sync_ticket = 0;
+  FlushReport report;
+  std::function<void(FlushReport)> done;
+};
+
+struct TieredCache::Impl {
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  Impl(Backend& backend_, const Clock& clock_, const TieredCacheOptions& options_);
+
+  Backend& backend;
+  const Clock& clock;
+  TieredCacheOptions options;
+  uint32_t page_tokens;
+  PagePool pool;
+  PrefixTree tree;
+  WritePlanner planner;
+  DiskIndex index;
+  std::vector<CacheRoot> roots;  // [root_index]
+  CacheStats counters;
+
+  // --- memory (cache_memory.cc)
+  std::map<size_t, size_t> private_slots;
+  std::map<size_t, size_t> reserved_slots;
+  size_t n_sequences = 0;
+  TimePoint next_demotion{};
+
+  // Chunk bytes that everything promised takes, with `n_more` pages of a root on top.
+  size_t promised_bytes(uint32_t root_index, size_t n_more) const;
+  bool fits(uint32_t root_index, size_t n_more) const;
+  Status check_can_ever_fit(uint32_t root_index, size_t n_rows, size_t n_pages) const;
+  void reserve(CacheSequence::Impl* seq, size_t n_pages);
+  void unreserve(CacheSequence::Impl* seq, size_t n_pages);
+  // Slots for one page, contents undefined; evicts as needed.
+  Result<PageSlots> take_page(uint32_t root_index);
+  void drop_page(PageSlots slots);
+  void give_page(CacheNode* node, PageSlots slots);
+  void count_private(const PageSlots& slots, bool add);
+  void update_other_bytes();
+  void demote();
+  bool empty_chunk(uint32_t chunk);
+  void release_node(CacheNode* node);
+  void check_same_bytes(const CacheNode& node, const PageSlots& ours) const;
+
+  // --- lookup and restore (cache_restore.cc)
+  std::unordered_map<uint64_t, Restore> restores;
+  double restore_bytes_per_second = 0;  // 0: not measured yet
+  double prefill_tokens_per_second = 0;
+
+  RestoreMode mode_for(const BeginOptions& begin) const;
+  ReusePlan plan_reuse(uint32_t root_index,
+                       std::span<const TokenId> prompt,
+                       size_t max_reuse,
+                       RestoreMode mode) const;
+  bool is_worth_restoring(uint32_t root_index, const PrefixMatch& match) const;
+  // Pages that must be had beside those that are pinned already, for the whole sequence.
+  size_t pages_wanted(const PrefixMatch& match, size_t n_pages) const;
+  void adopt_match(CacheSequence::Impl* seq, const ReusePlan& plan);
+  Status start_restores(CacheSequence::Impl* seq);
+  Status read_object(CacheSequence::Impl* seq, uint64_t object_id, std::vector<CacheNode*> nodes);
+  Restore* restore_of(const CacheNode* node);
+  void complete(CacheSequence::Impl* seq);
+  void fall_back(CacheSequence::Impl* seq, MissReason reason);
+  void copy_partial(CacheSequence::Impl* seq);
+  void on_read(const ReadReply& reply);
+  void lose_object(uint64_t object_id, const Status& status);
+  void forget_waiter(CacheSequence::Impl* seq);
+
+  // --- disk tier (cache_disk.cc)
+  uint64_t disk_bytes = 0;  // every byte in the folder, as far as known
+  std::string disk_disabled_reason = "no store is attached";
+  std::set<uint64_t> used_objects;  // since recency was last recorded
+  TimePoint use_due{};
+  uint64_t n_dead_records = 0;  // in the log: removals and recency
+
+  void describe_root(uint32_t root_index);
+  CacheRoot& root_state(uint32_t root_index);
+  void attach_found(std::vector<ObjectEntry> objects);
+  void continue_found(CacheNode* parent);
+  void order_found(std::vector<DiskObject*> attached);
+  void remove_superseded(CacheNode* by);
+  bool may_remove_superseded(const CacheNode& by, CacheNode* leaf);
+  std::vector<CacheNode*> delete_object(DiskObject* object);
+  bool make_disk_room(const PendingWrite& write);
+  void note_use(const CacheNode& node);
+  void record_use();
+  void compact_log();
+
+  // --- writing (cache_writer.cc)
+  std::map<uint64_t, PendingWrite> writes;
+  std::vector<PendingFlush> flushes;
+  std::vector<std::function<void()>> completions;
+  uint64_t last_ticket = 0;
+  size_t leased_to_writer = 0;  // bytes
+  TimePoint paused_until{};
+  bool is_blocked = false;  // something is ready, but memory for its lease is promised to others
+  size_t n_syncs = 0;       // in flight
+  TimePoint sync_due{};
+  TimePoint sync_paused_until{};
+
+  bool is_flushing() const;
+  PendingWrite plan_write(CacheNode* first) const;
+  size_t writer_limit() const;
+  bool may_start(const PendingWrite& write) const;
+  void pump_writes();
+  void start_write(PendingWrite write);
+  void refuse_write(const PendingWrite& write);
+  void on_write(const WriteReply& reply);
+  void on_write_failed(const PendingWrite& write, const Status& status);
+  uint64_t start_sync();
+  void pump_sync();
+  void on_sync(const SyncReply& reply);
+  void pump_flushes();
+  void run_completions();
+  void end_flush(PendingFlush flush);
+  TimePoint next_deadline() const;
+
+  Status check_invariants() const;
+
+  // Last, so that its threads end before the memory they use goes.
+  std::unique_ptr<DiskStore> disk;
+};
+
+}  // namespace cairn
