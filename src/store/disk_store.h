@@ -1,9 +1,9 @@
 // StoreFiles on its own threads: the engine sends commands with leased memory and gets replies.
 //
-// One writer thread (write, sync, remove, quarantine, recency) and one reader thread with many reads in
-// flight. Commands are bounded by the engine (bytes leased, restores admitted), so the queues cannot
-// grow without limit. Thread: engine thread calls; `reply` is called on the I/O threads and must only
-// hand the message over (engine inbox).
+// One writer thread (write, sync, remove, quarantine, recency) and one reader thread with many
+// reads in flight. Commands are bounded by the engine (bytes leased, restores admitted), so the
+// queues cannot grow without limit. Thread: engine thread calls; `reply` is called on the I/O
+// threads and must only hand the message over (engine inbox).
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct WriteReply {
 
 struct ReadReply {
   uint64_t ticket = 0;
-  Status status;        // of the whole object
+  Status status;  // of the whole object
   uint64_t n_bytes = 0;
   uint64_t micros = 0;
 };
@@ -49,10 +49,12 @@ class DiskStore {
   ~DiskStore();  // finishes the commands that are queued
 
   void describe_root(RootSpec spec);
-  void write(uint64_t ticket, ObjectSource source);                 // -> WriteReply
-  void read(uint64_t ticket, ObjectEntry entry, std::vector<PageLayout> layouts,
-            std::vector<PageTarget> targets);                       // -> ReadReply
-  void sync(uint64_t ticket);                                       // -> SyncReply
+  void write(uint64_t ticket, ObjectSource source);  // -> WriteReply
+  void read(uint64_t ticket,
+            ObjectEntry entry,
+            std::vector<PageLayout> layouts,
+            std::vector<PageTarget> targets);  // -> ReadReply
+  void sync(uint64_t ticket);                  // -> SyncReply
   void quarantine(ObjectEntry entry, std::string reason);
   void remove(ObjectEntry entry);
   void record_use(std::vector<PageKey> object_keys, int64_t unix_seconds);

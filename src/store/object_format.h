@@ -1,14 +1,14 @@
 // The bytes of one object on disk. docs/formats/object.md describes them field by field.
 //
-// An object is one file: a header of k x 4 KiB and a payload. It holds a run of 1..32 consecutive pages
-// of one chain, or one leaf with only its used strips. Little-endian; every length is checked against
-// the file; an unknown version is left alone and reported. Design: DESIGN.md 3.7.
+// An object is one file: a header of k x 4 KiB and a payload. It holds a run of 1..32 consecutive
+// pages of one chain, or one leaf with only its used strips. Little-endian; every length is checked
+// against the file; an unknown version is left alone and reported. Design: DESIGN.md 3.7.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -25,6 +25,17 @@ std::string_view to_string(ObjectKind kind);  // "run", "leaf": the file's suffi
 inline constexpr uint32_t kObjectFormatVersion = 1;
 inline constexpr uint32_t kMaxRunPages = 32;
 inline constexpr size_t kTargetObjectBytes = size_t{4} << 20;
+inline constexpr size_t kHeaderBlockBytes = 4096;
+
+// What any object may claim; larger numbers are refused before they are multiplied, so that no
+// product of them can overflow 64 bits.
+inline constexpr uint32_t kMaxObjectGroups = 16;
+inline constexpr uint32_t kMaxObjectLayers = 4096;
+inline constexpr uint32_t kMaxObjectKvHeads = 1024;
+inline constexpr uint32_t kMaxObjectHeadDim = 65536;
+inline constexpr uint32_t kMaxObjectPageTokens = 4096;
+inline constexpr uint32_t kMaxHeaderBlocks = 4096;
+inline constexpr uint64_t kMaxLayerBytes = uint64_t{1} << 30;  // of one layer of one page
 
 // A page or leaf as the index knows it.
 struct PageRecord {
@@ -36,37 +47,45 @@ struct PageRecord {
 struct Extent {
   uint64_t offset = 0;  // from the start of the file
   uint64_t length = 0;
-  uint64_t hash = 0;    // XXH3-64
+  uint64_t hash = 0;  // XXH3-64
 };
 
 struct ObjectHeader {
   ObjectKind kind = ObjectKind::kRun;
   RootKey root;
-  PageKey parent;                    // key before the first page (the root key at the front)
-  std::vector<PageRecord> pages;     // kLeaf: exactly one
-  std::vector<PageLayout> layouts;   // one a group
-  std::vector<Extent> extents;       // [page][group][layer]
+  PageKey parent;                   // key before the first page (the root key at the front)
+  std::vector<PageRecord> pages;    // kLeaf: exactly one
+  std::vector<PageLayout> layouts;  // one a group
+  std::vector<Extent> extents;      // [page][group][layer]
   int64_t created_unix = 0;
-  uint64_t file_bytes = 0;           // header and payload
-  uint32_t header_bytes = 0;         // k x 4096
+  uint64_t file_bytes = 0;    // header and payload
+  uint32_t header_bytes = 0;  // k x 4096
 
   const PageKey& key() const { return pages.back().key; }  // names the object
 };
 
-// Bytes that a page of `n_tokens` tokens takes in an object: all of it for a full page, the used strips
-// of each kv head for a leaf.
+// Bytes that a page of `n_tokens` tokens takes in an object: all of it for a full page, the used
+// strips of each kv head for a leaf.
 size_t packed_layer_bytes(const PageLayout& layout, uint32_t n_tokens);
 
-// Encodes with hashes filled in by the caller. Inverse of decode_header.
+// Fills header_bytes, file_bytes and the extent table (hashes 0) from kind, pages and layouts: the
+// extents tile the payload without gaps, in the order [page][group][layer].
+// Errors: kInvalidArgument naming the number that is out of range.
+Status plan_object(ObjectHeader* header);
+
+// Encodes with hashes filled in by the caller; the other numbers must be those of plan_object().
+// Inverse of decode_header, byte for byte.
 std::vector<std::byte> encode_header(const ObjectHeader& header);
 
-// `bytes`: the file's first bytes, at least 4096; when k > 1 and fewer are given, kInvalidArgument with
-// the wanted size in `wanted` (when not null). `file_bytes`: the file's true size.
-// Errors: kCorruption (what and where), kUnsupported for an unknown version or seal.
-Result<ObjectHeader> decode_header(std::span<const std::byte> bytes, uint64_t file_bytes, size_t* wanted);
+// `bytes`: the file's first bytes, at least 4096; when k > 1 and fewer are given, kInvalidArgument
+// with the wanted size in `wanted` (when not null). `file_bytes`: the file's true size. Errors:
+// kCorruption (what and where), kUnsupported for an unknown version or seal.
+Result<ObjectHeader> decode_header(std::span<const std::byte> bytes,
+                                   uint64_t file_bytes,
+                                   size_t* wanted);
 
-// Checks what a header claims against itself: keys chain from the parent, extents lie in order inside
-// the file and fit the layouts. decode_header calls it.
+// Checks what a header claims against itself: keys chain from the parent, extents lie in order
+// inside the file and fit the layouts. decode_header calls it.
 Status check_header(const ObjectHeader& header);
 
 }  // namespace cairn

@@ -1,5 +1,5 @@
-// The store's folder, synchronously: objects, the index log, the lock. The crash tests drive this class
-// over a recording file system; DiskStore runs it on I/O threads.
+// The store's folder, synchronously: objects, the index log, the lock. The crash tests drive this
+// class over a recording file system; DiskStore runs it on I/O threads.
 //
 //   <store>/lock                         flock of the one server that owns the store
 //   <store>/index.log                    append-only, checksummed records (docs/formats/index.md)
@@ -19,27 +19,17 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/file_system.h"
 #include "base/io_queue.h"
 #include "base/result.h"
+#include "store/object_entry.h"
 #include "store/object_format.h"
 
 namespace cairn {
-
-// An object without its bytes; what the index holds.
-struct ObjectEntry {
-  RootKey root;
-  ObjectKind kind = ObjectKind::kRun;
-  PageKey parent;
-  std::vector<PageRecord> pages;
-  uint64_t file_bytes = 0;
-  int64_t last_use_unix = 0;
-
-  const PageKey& key() const { return pages.back().key; }
-};
 
 struct StoreOptions {
   std::string directory;
@@ -55,8 +45,9 @@ struct ObjectSource {
   ObjectKind kind = ObjectKind::kRun;
   PageKey parent;
   std::vector<PageRecord> pages;
-  std::vector<PageLayout> layouts;                    // one a group
-  std::vector<std::vector<const std::byte*>> bytes;   // [page][group], each a whole page in host memory
+  std::vector<PageLayout> layouts;  // one a group
+  std::vector<std::vector<const std::byte*>>
+      bytes;  // [page][group], each a whole page in host memory
 };
 
 // Where restored bytes go: whole pages, host memory, 4 KiB aligned; wholly overwritten (rows a leaf
@@ -66,22 +57,31 @@ struct PageTarget {
   std::vector<std::byte*> bytes;  // one a group
 };
 
+struct ReadJob {
+  const ObjectEntry* entry = nullptr;
+  std::span<const PageLayout> layouts;
+  std::span<const PageTarget> targets;
+};
+
 struct OpenReport {
   std::vector<ObjectEntry> objects;  // in the log's order, oldest first
   bool index_was_rebuilt = false;    // the log was lost or torn beyond its tail
   uint64_t n_bad_records = 0;
-  uint64_t n_missing_files = 0;      // a record whose file is gone: a counted miss
-  uint64_t n_unknown_version = 0;    // left alone
+  uint64_t n_missing_files = 0;    // a record whose file is gone: a counted miss
+  uint64_t n_unknown_version = 0;  // left alone
   uint64_t n_quarantined = 0;
   uint64_t n_temp_removed = 0;
-  uint64_t total_bytes = 0;          // every byte in the folder
+  uint64_t total_bytes = 0;  // every byte in the folder
 };
 
 class StoreFiles {
  public:
-  // Makes the folder when missing (0700). Errors: kOverloaded when another process owns it (naming its
-  // id), kIo/kNoSpace otherwise: the caller goes on without a disk tier.
-  static Result<std::unique_ptr<StoreFiles>> open(FileSystem& fs, const Clock& clock, const StoreOptions& options, OpenReport* report);
+  // Makes the folder when missing (0700). Errors: kOverloaded when another process owns it (naming
+  // its id), kIo/kNoSpace otherwise: the caller goes on without a disk tier.
+  static Result<std::unique_ptr<StoreFiles>> open(FileSystem& fs,
+                                                  const Clock& clock,
+                                                  const StoreOptions& options,
+                                                  OpenReport* report);
 
   StoreFiles(const StoreFiles&) = delete;
   StoreFiles& operator=(const StoreFiles&) = delete;
@@ -100,11 +100,21 @@ class StoreFiles {
   Status sync();
 
   // Reads and verifies pages of an object straight into their targets, read_depth at a time. Every
-  // layer's hash is checked before it returns ok. Errors: kCorruption (caller quarantines), kNotFound,
-  // kIo. On error the targets hold rubbish.
-  Status read_object(const ObjectEntry& entry, std::span<const PageLayout> layouts, std::span<const PageTarget> targets);
+  // layer's hash is checked before it returns ok. Errors: kCorruption (caller quarantines),
+  // kNotFound, kIo. On error the targets hold rubbish.
+  Status read_object(const ObjectEntry& entry,
+                     std::span<const PageLayout> layouts,
+                     std::span<const PageTarget> targets);
 
-  // Sets a damaged object aside under quarantine/ and records its removal. `reason` is logged and kept.
+  // The same for many objects through one queue, so that reads of the next are in flight while the
+  // last of the former is checked. next() gives a job or null when there is none now; it is asked
+  // again after each completion. Jobs must live until done(), which is called once for each.
+  // Returns when next() gave null and nothing is in flight. Thread: as read_object().
+  void read_objects(const std::function<const ReadJob*()>& next,
+                    const std::function<void(const ReadJob&, const Status&)>& done);
+
+  // Sets a damaged object aside under quarantine/ and records its removal. `reason` is logged and
+  // kept.
   Status quarantine(const ObjectEntry& entry, std::string_view reason);
   Status remove_object(const ObjectEntry& entry);
 
@@ -114,13 +124,15 @@ class StoreFiles {
   Status compact_if_needed(std::span<const ObjectEntry> live);
 
   // Checks every object's header and every extent. `visit` gets the path and ok or the fault.
-  Status verify_all(const std::function<void(const std::string& path, const Status& status)>& visit);
+  Status verify_all(
+      const std::function<void(const std::string& path, const Status& status)>& visit);
 
   std::string object_path(const RootKey& root, ObjectKind kind, const PageKey& key) const;
   const std::string& directory() const;
 
+  struct Impl;  // store_files_impl.h, for this class's own source files
+
  private:
-  struct Impl;
   explicit StoreFiles(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

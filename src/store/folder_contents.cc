@@ -1,0 +1,134 @@
+#include "store/folder_contents.h"
+
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "store/store_files_impl.h"
+
+namespace cairn {
+namespace {
+
+constexpr int kForeignDepthMax = 16;  // folders that are not ours are only weighed, so deep
+
+bool is_hex(std::string_view text) {
+  return text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+std::optional<std::pair<PageKey, ObjectKind>> parse_object_name(std::string_view name) {
+  for (const ObjectKind kind : {ObjectKind::kRun, ObjectKind::kLeaf}) {
+    const std::string suffix = "." + std::string(to_string(kind));
+    if (name.size() != 64 + suffix.size() || !name.ends_with(suffix) || !is_hex(name.substr(0, 64)))
+      continue;
+    return std::pair(*digest_from_hex(name.substr(0, 64)), kind);
+  }
+  return std::nullopt;
+}
+
+class Lister {
+ public:
+  explicit Lister(FileSystem& fs) : fs_(fs) {}
+
+  Status list_all(const std::string& directory) {
+    CAIRN_ASSIGN_OR_RETURN(const std::vector<DirEntry> entries, fs_.list(directory));
+    for (const DirEntry& entry : entries) {
+      const std::string path = directory + "/" + entry.name;
+      if (!entry.is_directory) {
+        if (entry.name != kIndexFileName) other_file(path, entry.name);
+      } else if (entry.name == "tmp") {
+        CAIRN_RETURN_IF_ERROR(list_temp(path));
+      } else if (entry.name.size() == 64 && is_hex(entry.name)) {
+        CAIRN_RETURN_IF_ERROR(list_root(path, *digest_from_hex(entry.name)));
+      } else {
+        CAIRN_RETURN_IF_ERROR(weigh(path, 0));
+      }
+    }
+    return Status::ok();
+  }
+
+  FolderContents take() { return std::move(contents_); }
+
+ private:
+  uint64_t size_of(const std::string& path) {
+    const auto stat = fs_.stat(path);
+    return stat.is_ok() ? stat->size_bytes : 0;
+  }
+
+  void other_file(const std::string& path, std::string_view name) {
+    if (name.ends_with(kTempSuffix)) {
+      contents_.temp_files.push_back(path);
+    } else {
+      contents_.other_bytes += size_of(path);
+    }
+  }
+
+  Status list_temp(const std::string& path) {
+    CAIRN_ASSIGN_OR_RETURN(const std::vector<DirEntry> entries, fs_.list(path));
+    for (const DirEntry& entry : entries) {
+      if (!entry.is_directory) contents_.temp_files.push_back(path + "/" + entry.name);
+    }
+    return Status::ok();
+  }
+
+  Status list_root(const std::string& root_path, const RootKey& root) {
+    contents_.root_folders.push_back(root_path);
+    CAIRN_ASSIGN_OR_RETURN(const std::vector<DirEntry> entries, fs_.list(root_path));
+    for (const DirEntry& entry : entries) {
+      const std::string path = root_path + "/" + entry.name;
+      if (!entry.is_directory) {
+        other_file(path, entry.name);
+      } else if (entry.name.size() == 2 && is_hex(entry.name)) {
+        CAIRN_RETURN_IF_ERROR(list_objects(path, entry.name, root));
+      } else {
+        CAIRN_RETURN_IF_ERROR(weigh(path, 0));
+      }
+    }
+    return Status::ok();
+  }
+
+  Status list_objects(const std::string& folder,
+                      std::string_view first_digits,
+                      const RootKey& root) {
+    contents_.object_folders.push_back(folder);
+    CAIRN_ASSIGN_OR_RETURN(const std::vector<DirEntry> entries, fs_.list(folder));
+    for (const DirEntry& entry : entries) {
+      const std::string path = folder + "/" + entry.name;
+      const auto parsed = parse_object_name(entry.name);
+      if (entry.is_directory) {
+        CAIRN_RETURN_IF_ERROR(weigh(path, 0));
+      } else if (parsed && entry.name.starts_with(first_digits)) {
+        contents_.objects.push_back({root, parsed->second, parsed->first, path, size_of(path)});
+      } else {
+        other_file(path, entry.name);
+      }
+    }
+    return Status::ok();
+  }
+
+  Status weigh(const std::string& path, int depth) {
+    if (depth == kForeignDepthMax) return Status::ok();
+    CAIRN_ASSIGN_OR_RETURN(const std::vector<DirEntry> entries, fs_.list(path));
+    for (const DirEntry& entry : entries) {
+      const std::string child = path + "/" + entry.name;
+      if (entry.is_directory) {
+        CAIRN_RETURN_IF_ERROR(weigh(child, depth + 1));
+      } else {
+        contents_.other_bytes += size_of(child);
+      }
+    }
+    return Status::ok();
+  }
+
+  FileSystem& fs_;
+  FolderContents contents_;
+};
+
+}  // namespace
+
+Result<FolderContents> list_store(FileSystem& fs, const std::string& directory) {
+  Lister lister(fs);
+  CAIRN_RETURN_IF_ERROR(lister.list_all(directory));
+  return lister.take();
+}
+
+}  // namespace cairn
