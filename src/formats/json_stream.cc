@@ -2,14 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
+
+#include "base/json.h"
 
 namespace cairn {
 namespace {
 
 // Translates the library's events into ours and keeps the first error.
-class Adapter final : public nlohmann::json_sax<nlohmann::json> {
+class Adapter final : public nlohmann::json_sax<Json> {
  public:
   Adapter(JsonVisitor& visitor, int max_depth) : visitor_(visitor), max_depth_(max_depth) {}
 
@@ -75,7 +76,7 @@ class Adapter final : public nlohmann::json_sax<nlohmann::json> {
 
 Status walk_json(std::string_view text, int max_depth, JsonVisitor& visitor) {
   Adapter adapter(visitor, max_depth);
-  const bool parsed = nlohmann::json::sax_parse(text.begin(), text.end(), &adapter);
+  const bool parsed = Json::sax_parse(text.begin(), text.end(), &adapter);
   Status status = adapter.take();
   if (!parsed && status.is_ok()) return Status::corruption("bad JSON");
   return status;
