@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace cairn {
@@ -17,8 +18,8 @@ constexpr size_t kScannedKeysMax = 16;
 // The library's scanner knows no infinities, but hands on the spelling of each number. The bare
 // words are therefore respelt as numbers that nobody writes, and recognised by that spelling. Same
 // length as "Infinity", so that columns in messages stay right.
-constexpr std::string_view kInfinitySpelling = "2e000308";
-constexpr std::string_view kNanSpelling = "3e000308";
+constexpr std::string_view kInfinitySpelling = "2e000300";
+constexpr std::string_view kNanSpelling = "3e000300";
 
 // Builds the value. Ours instead of the library's, because that one has no depth limit, and because
 // inserting into its ordered object searches all keys: a vocabulary of 150 000 keys took minutes.
@@ -44,9 +45,9 @@ class TreeBuilder {
 
   bool binary(binary_t& v) { return add(Json(std::move(v))); }
 
-  bool start_object(size_t) { return open(Json::object()); }
+  bool start_object(size_t) { return open(false); }
 
-  bool start_array(size_t) { return open(Json::array()); }
+  bool start_array(size_t) { return open(true); }
 
   bool end_object() { return close(); }
 
@@ -66,14 +67,20 @@ class TreeBuilder {
   const std::string& error_message() const { return error_message_; }
 
  private:
+  using Member = std::pair<std::string, Json>;
+
+  // An array or object that is not finished. Members wait here and not in the library's object,
+  // whose growth copies all of its values deeply (its keys are const, so it cannot move them).
   struct Level {
-    Json value;
+    bool is_array = false;
+    Json::array_t items;
+    std::vector<Member> members;
     std::string name;                                // of the member that comes next
     std::unordered_map<std::string, size_t> places;  // name -> member, once there are many
   };
 
   bool add(Json value);
-  bool open(Json value);
+  bool open(bool is_array);
   bool close();
   static void add_member(Level* level, Json value);
 
@@ -102,21 +109,20 @@ bool TreeBuilder::key(string_t& name) {
 }
 
 void TreeBuilder::add_member(Level* level, Json value) {
-  auto& members = level->value.get_ref<Json::object_t&>();
+  auto& members = level->members;
   if (members.size() < kScannedKeysMax) {
-    const auto found =
-        std::ranges::find_if(members, [&](const auto& m) { return m.first == level->name; });
+    const auto found = std::ranges::find(members, level->name, &Member::first);
     if (found != members.end()) {
       found->second = std::move(value);  // the last one wins
       return;
     }
   } else {
     if (level->places.empty()) {
-      for (size_t i = 0; i < members.size(); ++i) level->places.emplace(members.data()[i].first, i);
+      for (size_t i = 0; i < members.size(); ++i) level->places.emplace(members[i].first, i);
     }
     const auto [place, is_new] = level->places.emplace(level->name, members.size());
     if (!is_new) {
-      members.data()[place->second].second = std::move(value);
+      members[place->second].second = std::move(value);
       return;
     }
   }
@@ -126,24 +132,31 @@ void TreeBuilder::add_member(Level* level, Json value) {
 bool TreeBuilder::add(Json value) {
   if (levels_.empty()) {
     root_ = std::move(value);
-  } else if (levels_.back().value.is_array()) {
-    levels_.back().value.get_ref<Json::array_t&>().push_back(std::move(value));
+  } else if (levels_.back().is_array) {
+    levels_.back().items.push_back(std::move(value));
   } else {
     add_member(&levels_.back(), std::move(value));
   }
   return true;
 }
 
-bool TreeBuilder::open(Json value) {
+bool TreeBuilder::open(bool is_array) {
   too_deep_ = levels_.size() >= kDepthMax;
   if (too_deep_) return false;
-  levels_.push_back({std::move(value), {}, {}});
+  levels_.emplace_back().is_array = is_array;
   return true;
 }
 
 bool TreeBuilder::close() {
-  Json done = std::move(levels_.back().value);
+  Level level = std::move(levels_.back());
   levels_.pop_back();
+  if (level.is_array) return add(Json(std::move(level.items)));
+  Json done = Json::object();
+  auto& object = done.get_ref<Json::object_t&>();
+  object.reserve(level.members.size());
+  for (Member& member : level.members) {
+    object.emplace_back(std::move(member.first), std::move(member.second));
+  }
   return add(std::move(done));
 }
 

@@ -66,7 +66,8 @@ void futex_wake(std::atomic<uint32_t>* word, int n_threads) {
 // these cannot change, before each claimed part was reported in `n_finished`. No generation is
 // needed.
 //
-// run_erased.
+// Measured on 2 processors at 2 threads, empty tasks: 0.34 us for a fork and its join while the
+// worker spins, 38 us when it has parked (the kernel waking it).
 struct KernelPool::Shared {
   alignas(64) std::atomic<uint32_t> n_unclaimed{0};  // kStop: leave
   Call call = nullptr;
