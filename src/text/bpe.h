@@ -22,7 +22,7 @@ namespace cairn {
 // Bytes to id, open addressing. The bytes live in the vocabulary's arena.
 class TokenTable {
  public:
-  // Room for n_tokens at most half full.
+  // Room for n_tokens.
   explicit TokenTable(size_t n_tokens);
 
   struct Entry {

@@ -592,24 +592,44 @@ AddedTokenFinder TokenizerLoader::make_finder(bool for_normalized,
   return AddedTokenFinder(std::move(wanted));
 }
 
+namespace {
+
+Result<std::shared_ptr<const Tokenizer>> load_padded(const simdjson::padded_string& json) {
+  simdjson::dom::parser parser;
+  element root;
+  if (const auto error = parser.parse(json).get(root); error != simdjson::SUCCESS) {
+    return damaged(fmt::format("not JSON: {}", simdjson::error_message(error)));
+  }
+  if (!root.is_object()) return damaged("not a mapping");
+  return TokenizerLoader::load(root);
+}
+
+// Straight into the padded memory that simdjson wants: a vocabulary is 10 MB and more.
+Result<simdjson::padded_string> read_padded(const std::string& path) {
+  CAIRN_ASSIGN_OR_RETURN(const auto file, posix_file_system().open(path, {}));
+  CAIRN_ASSIGN_OR_RETURN(const FileStat stat, file->stat());
+  if (stat.size_bytes > kFileBytesMax) {
+    return Status::invalid_argument(
+        fmt::format("{}: {} bytes, at most {} are read", path, stat.size_bytes, kFileBytesMax));
+  }
+  simdjson::padded_string json(static_cast<size_t>(stat.size_bytes));
+  CAIRN_RETURN_IF_ERROR(
+      file->read_at(0, std::as_writable_bytes(std::span<char>(json.data(), json.size()))));
+  return json;
+}
+
+}  // namespace
+
 Result<std::shared_ptr<const Tokenizer>> Tokenizer::load(const std::string& model_dir) {
-  const std::string path = model_dir + "/tokenizer.json";
-  CAIRN_ASSIGN_OR_RETURN(const std::string text,
-                         read_text_file(posix_file_system(), path, kFileBytesMax));
-  auto tokenizer = from_json(text);
+  CAIRN_ASSIGN_OR_RETURN(const simdjson::padded_string json,
+                         read_padded(model_dir + "/tokenizer.json"));
+  auto tokenizer = load_padded(json);
   if (!tokenizer.is_ok()) return tokenizer.status().with_prefix(model_dir);
   return tokenizer;
 }
 
 Result<std::shared_ptr<const Tokenizer>> Tokenizer::from_json(std::string_view tokenizer_json) {
-  const simdjson::padded_string padded(tokenizer_json);
-  simdjson::dom::parser parser;
-  element root;
-  if (const auto error = parser.parse(padded).get(root); error != simdjson::SUCCESS) {
-    return damaged(fmt::format("not JSON: {}", simdjson::error_message(error)));
-  }
-  if (!root.is_object()) return damaged("not a mapping");
-  return TokenizerLoader::load(root);
+  return load_padded(simdjson::padded_string(tokenizer_json));
 }
 
 }  // namespace cairn
