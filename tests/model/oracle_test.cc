@@ -29,12 +29,14 @@ class Reference {
  public:
   explicit Reference(const std::string& dir)
       : file_(SafetensorsFile::open(dir + "/ref.safetensors").value()) {
-    for (const Json& p : read_json(dir + "/ref.json").at("prompts")) {
+    const Json json = read_json(dir + "/ref.json");
+    for (const Json& p : json.at("prompts")) {
       prompts_.push_back({.name = p.at("name").get<std::string>(),
                           .ids = ids_of(p.at("ids")),
                           .argmax = ids_of(p.at("argmax")),
                           .greedy = ids_of(p.at("greedy"))});
     }
+    CAIRN_CHECK(prompts_.size() == 3 && prompts_.back().ids.size() == 150);
   }
 
   const std::vector<Prompt>& prompts() const { return prompts_; }
