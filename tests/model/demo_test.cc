@@ -75,7 +75,7 @@ TEST(Demo, FastDistributionsAreCloseToF32) {
     const auto logits =
         score_ids(*model, model->spec().cache_geometry(RowEncoding::kBf16), ids, ids.size());
     const double divergence = mean_divergence(wanted, logits, model->spec().vocab_size);
-    EXPECT_LE(divergence, 0.005) << to_string(isa);
+    EXPECT_LE(divergence, 1e-4) << to_string(isa);
     EXPECT_GT(divergence, 0.0) << to_string(isa);
   }
 }
