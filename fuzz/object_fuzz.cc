@@ -1,0 +1,96 @@
+// Headers of objects from any bytes. The hash is put right first, as an attacker would; keys, too,
+// when the input asks for it, so that the checks behind them are reached.
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "base/check.h"
+#include "base/coding.h"
+#include "base/hash.h"
+#include "store/object_format.h"
+
+namespace {
+
+using namespace cairn;
+
+constexpr size_t kTrailerBytes = 8;
+
+void rehash(std::vector<std::byte>* bytes) {
+  const size_t at = bytes->size() - kTrailerBytes;
+  store_le<uint64_t>(bytes->data() + at, xxh3_64(std::span(*bytes).first(at)));
+}
+
+// A valid object of the shapes that the input names, then damaged where it says.
+std::vector<std::byte> from_recipe(std::span<const std::byte> recipe, uint64_t* file_bytes) {
+  const auto at = [&](size_t i) {
+    return i < recipe.size() ? static_cast<uint32_t>(recipe[i]) : 0U;
+  };
+  ObjectHeader header;
+  header.kind = at(0) % 2 == 0 ? ObjectKind::kRun : ObjectKind::kLeaf;
+  const uint32_t page_tokens = 16 * (1 + at(1) % 4);
+  for (uint32_t g = 0; g <= at(2) % 3; ++g) {
+    const RowEncoding encoding = (at(3) + g) % 2 == 0 ? RowEncoding::kF32 : RowEncoding::kBf16;
+    header.layouts.push_back(
+        {encoding, 1 + at(4) % 5, 1 + at(5) % 4, 2 * (1 + at(6) % 20), page_tokens});
+  }
+  const uint32_t n_pages = header.kind == ObjectKind::kLeaf ? 1 : 1 + at(7) % 32;
+  PageKey parent;
+  for (uint32_t p = 0; p < n_pages; ++p) {
+    const uint32_t n_tokens =
+        header.kind == ObjectKind::kLeaf ? 1 + at(8) % (page_tokens - 1) : page_tokens;
+    PageRecord page{{}, std::vector<TokenId>(n_tokens, at(9) + p)};
+    page.key = chain_key(parent, page.tokens);
+    parent = page.key;
+    header.pages.push_back(std::move(page));
+  }
+  CAIRN_CHECK(plan_object(&header).is_ok());
+  *file_bytes = header.file_bytes;
+  std::vector<std::byte> bytes = encode_header(header);
+  for (size_t i = 10; i + 3 < recipe.size(); i += 4) {
+    const size_t where = load_le<uint16_t>(&recipe[i]) % bytes.size();
+    bytes[where] ^= recipe[i + 2];
+    if (recipe[i + 3] == std::byte{1}) *file_bytes ^= uint64_t{at(i + 2)} << (at(i) % 60);
+  }
+  return bytes;
+}
+
+void check(std::span<const std::byte> bytes, uint64_t file_bytes) {
+  size_t wanted = 0;
+  const auto header = decode_header(bytes, file_bytes, &wanted);
+  if (!header.is_ok()) {
+    CAIRN_CHECK(wanted == 0 || (wanted > bytes.size() && wanted <= file_bytes));
+    return;
+  }
+  // What is accepted is exactly what would be written.
+  const std::vector<std::byte> again = encode_header(*header);
+  CAIRN_CHECK(again.size() <= bytes.size() &&
+              std::memcmp(again.data(), bytes.data(), again.size()) == 0);
+  uint64_t end = header->header_bytes;
+  for (const Extent& extent : header->extents) {
+    CAIRN_CHECK(extent.offset == end && extent.length <= file_bytes - end);
+    end += extent.length;
+  }
+  CAIRN_CHECK(end == file_bytes);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::span<const std::byte> input(reinterpret_cast<const std::byte*>(data), size);
+  if (size < 1) return 0;
+  std::vector<std::byte> bytes;
+  uint64_t file_bytes = 0;
+  if (input[0] == std::byte{0}) {
+    bytes.assign(input.begin() + 1, input.end());
+    file_bytes = bytes.size() >= 56 ? load_le<uint64_t>(&bytes[48]) : bytes.size();
+    bytes.resize((bytes.size() + kHeaderBlockBytes) / kHeaderBlockBytes * kHeaderBlockBytes);
+  } else {
+    bytes = from_recipe(input.subspan(1), &file_bytes);
+  }
+  check(bytes, file_bytes);
+  rehash(&bytes);
+  check(bytes, file_bytes);
+  return 0;
+}
