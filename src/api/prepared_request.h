@@ -25,10 +25,11 @@ struct PreparedRequest {
       choices;                    // n per prompt, in index order; seeds are derived for n > 1
   std::vector<std::string> stop;  // stop strings, at most 16; cut from the reply
   bool stream = false;
-  bool include_usage = false;  // stream_options.include_usage
-  bool echo = false;           // completions: the prompt's text comes first
-  std::string echo_text;       // of each prompt when echo is set
-  std::string prompt_ids_hash;
+  bool include_usage = false;           // stream_options.include_usage
+  bool echo = false;                    // completions: the prompt's text comes first
+  std::vector<std::string> echo_texts;  // one a prompt, when echo is set
+  uint32_t choices_per_prompt = 1;      // choice i belongs to prompt i / choices_per_prompt
+  std::string prompt_ids_hash;          // of the first prompt
   double prepare_ms = 0;
 };
 

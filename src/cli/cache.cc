@@ -59,10 +59,10 @@ std::map<RootKey, RootTotals> totals_by_root(const OpenedStore& store) {
     totals.n_bytes += entry.file_bytes;
   }
   for (auto& [key, totals] : roots) {
-    const auto description = const auto description = read_root_description(
+    const auto description = read_root_description(
         posix_file_system(),
         fmt::format("{}/{}/root.cairn", store.files->directory(), to_hex(key)));
-    if (description.is_ok()) totals.label = description->model_label;
+    if (description.is_ok()) totals.label = description->spec.model_label;
   }
   return roots;
 }

@@ -86,8 +86,9 @@ Result<uint32_t> context_for(const ModelSpec& spec, std::optional<uint64_t> aske
 Result<TextParts> load_text_parts(const std::string& model_dir, const std::string& template_file) {
   TextParts parts;
   CAIRN_ASSIGN_OR_RETURN(parts.tokenizer, Tokenizer::load(model_dir));
-  auto chat = template_file.empty() ? ChatFormat::load(model_dir)
-                                    : ChatFormat::load_with_template(model_dir, template_file);
+  std::optional<std::string> own_template;
+  if (!template_file.empty()) own_template = template_file;
+  auto chat = ChatFormat::load(model_dir, own_template);
   if (chat.is_ok()) {
     parts.chat = std::make_shared<const ChatFormat>(std::move(*chat));
   } else if (chat.status().code() != StatusCode::kNotFound || !template_file.empty()) {
