@@ -1,0 +1,135 @@
+#include "api/reply_json.h"
+
+#include <fmt/format.h>
+
+#include "base/json.h"
+
+namespace cairn {
+namespace {
+
+// Single tokens may be parts of characters; the "bytes" field has them exactly.
+Json token_text(const Tokenizer& tokenizer, TokenId id) {
+  return std::string(tokenizer.token_bytes(id));
+}
+
+Json token_bytes_json(const Tokenizer& tokenizer, TokenId id) {
+  Json bytes = Json::array();
+  for (const char c : tokenizer.token_bytes(id))
+    bytes.push_back(static_cast<unsigned>(static_cast<unsigned char>(c)));
+  return bytes;
+}
+
+Json chat_entry(const Tokenizer& tokenizer, TokenId id, float logprob) {
+  Json entry;
+  entry["token"] = token_text(tokenizer, id);
+  entry["logprob"] = json_float(logprob);
+  entry["bytes"] = token_bytes_json(tokenizer, id);
+  return entry;
+}
+
+Json milliseconds(double ms) {
+  return json_float(static_cast<float>(ms));
+}
+
+std::string miss_message(const ReuseReport& reuse, uint64_t prompt_tokens) {
+  switch (reuse.miss) {
+    case MissReason::kNone:
+      return "everything that could be reused was";
+    case MissReason::kEmpty:
+      return "nothing that begins like this prompt was ever computed here";
+    case MissReason::kDiverged:
+      return fmt::format("the prompt leaves what was computed before at token {}",
+                         reuse.miss_token);
+    case MissReason::kEnded:
+      return fmt::format(
+          "what was computed before ends at token {} of {}", reuse.miss_token, prompt_tokens);
+    case MissReason::kDropped:
+      return fmt::format("the pages from token {} on were evicted", reuse.miss_token);
+    case MissReason::kDamaged:
+      return fmt::format(
+          "a stored object with the pages from token {} on was damaged and set aside",
+          reuse.miss_token);
+    case MissReason::kNotWorth:
+      return fmt::format("from token {} on recomputing was expected to be faster than reading",
+                         reuse.miss_token);
+  }
+  return "";
+}
+
+Json cairn_usage(const UsageTotals& totals, const ReuseReport& reuse, uint64_t computed) {
+  const RequestUsage& first = totals.per_choice.front();
+  Json out;
+  out["tokens"] = {{"device", reuse.device_tokens},
+                   {"host", 0},
+                   {"disk", reuse.disk_tokens},
+                   {"remote", 0},
+                   {"computed", computed}};
+  out["anchored_tokens"] = 0;
+  out["prompt_ids_hash"] = totals.prompt_ids_hash;
+  out["ms"] = {{"queue", milliseconds(first.queue_ms)},
+               {"prepare", milliseconds(totals.prepare_ms)},
+               {"restore", milliseconds(first.restore_ms)},
+               {"prefill", milliseconds(first.prefill_ms)},
+               {"decode", milliseconds(first.decode_ms)}};
+  out["miss"] = {{"reason", to_string(first.reuse.miss)},
+                 {"message", miss_message(first.reuse, first.prompt_tokens)},
+                 {"token", first.reuse.miss_token}};
+  out["proposals"] = Json::object();
+  out["seed"] = first.seed;
+  return out;
+}
+
+}  // namespace
+
+Json chat_logprobs(const Tokenizer& tokenizer, std::span<const LoggedToken> tokens) {
+  Json content = Json::array();
+  for (const LoggedToken& logged : tokens) {
+    Json entry = chat_entry(tokenizer, logged.token.id, logged.token.logprob);
+    entry["top_logprobs"] = Json::array();
+    for (const TokenLogprob& top : logged.token.top) {
+      entry["top_logprobs"].push_back(chat_entry(tokenizer, top.id, top.logprob));
+    }
+    content.push_back(std::move(entry));
+  }
+  return Json{{"content", std::move(content)}, {"refusal", nullptr}};
+}
+
+Json legacy_logprobs(const Tokenizer& tokenizer, std::span<const LoggedToken> tokens) {
+  Json out{{"tokens", Json::array()},
+           {"token_logprobs", Json::array()},
+           {"top_logprobs", Json::array()},
+           {"text_offset", Json::array()}};
+  for (const LoggedToken& logged : tokens) {
+    // The first token of a prompt has nothing before it, so no probability.
+    const bool has_logprob =
+        !(logged.text_offset == 0 && logged.token.logprob == 0 && logged.token.top.empty());
+    out["tokens"].push_back(token_text(tokenizer, logged.token.id));
+    out["token_logprobs"].push_back(has_logprob ? json_float(logged.token.logprob) : Json(nullptr));
+    Json top = Json::object();
+    for (const TokenLogprob& entry : logged.token.top) {
+      top[std::string(tokenizer.token_bytes(entry.id))] = json_float(entry.logprob);
+    }
+    out["top_logprobs"].push_back(has_logprob ? std::move(top) : Json(nullptr));
+    out["text_offset"].push_back(logged.text_offset);
+  }
+  return out;
+}
+
+Json usage_json(const UsageTotals& totals) {
+  ReuseReport reuse;
+  uint64_t computed = 0;
+  for (size_t i = 0; i < totals.per_choice.size(); i += totals.choices_per_prompt) {
+    reuse.device_tokens += totals.per_choice[i].reuse.device_tokens;
+    reuse.disk_tokens += totals.per_choice[i].reuse.disk_tokens;
+    computed += totals.per_choice[i].computed_tokens;
+  }
+  Json usage;
+  usage["prompt_tokens"] = totals.prompt_tokens;
+  usage["completion_tokens"] = totals.completion_tokens;
+  usage["total_tokens"] = totals.prompt_tokens + totals.completion_tokens;
+  usage["prompt_tokens_details"] = {{"cached_tokens", reuse.device_tokens + reuse.disk_tokens}};
+  usage["cairn"] = cairn_usage(totals, reuse, computed);
+  return usage;
+}
+
+}  // namespace cairn
