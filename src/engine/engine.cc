@@ -226,8 +226,10 @@ void Engine::Impl::run() {
   std::fesetenv(FE_DFL_ENV);
   while (true) {
     while (auto message = inbox.try_pop()) handle(*message);
-    if (must_stop || advance_drain()) break;
-    if (loop.turn()) continue;
+    if (must_stop) break;
+    const bool has_stepped = loop.turn();
+    if (advance_drain()) break;
+    if (has_stepped) continue;
     CAIRN_DCHECK(loop.cache().check_invariants().is_ok(), "the cache's invariants do not hold");
     wait_for_message();
   }
@@ -280,6 +282,7 @@ bool Engine::Impl::advance_drain() {
   if (!flush_deadline) {
     if (!loop.is_idle() && now < *drain_deadline) return false;
     loop.cancel_all();
+    if (!loop.cache().stats().disk_enabled) return true;  // nothing to flush to
     flush_deadline = now + flush_limit;
     {
       MutexLock lock(result_mutex);
@@ -293,6 +296,7 @@ bool Engine::Impl::advance_drain() {
       MutexLock lock(result_mutex);
       last_flush = std::move(report);
     });
+    loop.cache().poll();
   }
   return is_flushed || now >= *flush_deadline;
 }

@@ -48,13 +48,14 @@ TEST(EngineStore, ARestartContinuesToTheTokenWithTheSameBits) {
     const FlushReport report =
         test.engine().drain_and_stop(milliseconds(10'000), milliseconds(10'000));
     ASSERT_TRUE(report.status.is_ok()) << report.status.to_string();
-    EXPECT_GE(report.n_objects, 2U);  // a run and a leaf
+    EXPECT_GE(report.n_objects, 1U);  // the leaf; full pages may have gone out before
   }
   const GenerationRequest next = next_turn(request, first);
   TestEngine restarted(with_store(folder));
   const Heard again = restarted.run(request);
   expect_same_answer(again, first);
-  EXPECT_EQ(again.usage.reuse.disk_tokens, 299U);
+  EXPECT_GE(again.usage.reuse.disk_tokens, 256U);
+  EXPECT_EQ(again.usage.reuse.disk_tokens + again.usage.reuse.device_tokens, 299U);
   EXPECT_EQ(again.usage.computed_tokens, 1U);
   EXPECT_GT(again.usage.restore_ms, 0.0);
   const Heard turn = restarted.run(next);
@@ -76,7 +77,8 @@ TEST(EngineStore, AFlushBeforeAKillLosesNothing) {
   TestEngine restarted(with_store(folder));
   const GenerationRequest next = next_turn(request, first);
   const Heard turn = restarted.run(next);
-  EXPECT_EQ(turn.usage.reuse.disk_tokens, 229U);
+  EXPECT_GE(turn.usage.reuse.disk_tokens, 192U);
+  EXPECT_EQ(turn.usage.reuse.disk_tokens + turn.usage.reuse.device_tokens, 229U);
   TestEngine empty;
   expect_same_answer(turn, empty.run(next));
 }
