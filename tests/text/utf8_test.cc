@@ -15,7 +15,8 @@ TEST(Utf8, EveryCharacterComesBack) {
     ASSERT_EQ(c.code, code);
     ASSERT_EQ(c.n_bytes, text.size());
     for (size_t n = 1; n < text.size(); ++n) {
-      ASSERT_EQ(utf8::decode(text.substr(0, n)).validity, utf8::Validity::kTruncated) << static_cast<uint32_t>(code);
+      ASSERT_EQ(utf8::decode(text.substr(0, n)).validity, utf8::Validity::kTruncated)
+          << static_cast<uint32_t>(code);
     }
   }
 }

@@ -123,6 +123,8 @@ struct Macro {
   Symbol caller = 0;  // "caller", "varargs" and "kwargs" inside the body
   Symbol varargs = 0;
   Symbol kwargs = 0;
+  bool uses_varargs = false;  // without, more positional arguments than parameters are an error
+  bool uses_kwargs = false;   // without, unknown named arguments are
 };
 
 struct Branch {

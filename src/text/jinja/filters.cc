@@ -468,6 +468,10 @@ Value filter_round(Runtime&, const Value& input, const Arguments& arguments) {
   if (how == "ceil") return Value(std::ceil(scaled) / scale);
   if (how == "floor") return Value(std::floor(scaled) / scale);
   if (how != "common") fail("round's method must be common, ceil or floor");
+  if (input.is_integer()) {
+    return digits >= 0 ? Value(input.integer())
+                       : Value(truncated(std::nearbyint(scaled) / scale).value_or(0));
+  }
   if (digits <= 0) return Value(std::nearbyint(scaled) / scale);  // half to even, as Python
   // Python rounds the decimal expansion correctly; so does printing.
   const std::string text = fmt::format("{:.{}f}", input.number(), digits);
@@ -511,7 +515,7 @@ FilterFunction find_filter(std::string_view name) {
       {"sort", filter_sort},
       {"string", filter_string},
       {"sum", filter_sum},
-      {"title", filter_case<title>},
+      {"title", filter_case<title_words>},
       {"tojson", filter_tojson},
       {"trim", filter_trim},
       {"unique", filter_unique},

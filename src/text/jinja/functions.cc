@@ -114,8 +114,9 @@ std::optional<Value> loop_attribute(const Loop& loop, std::string_view name) {
   if (name == "first") return Value(i == 0);
   if (name == "last") return Value(i + 1 == n);
   if (name == "length") return Value::size(n);
-  if (name == "depth") return Value(int64_t{loop.depth});
-  if (name == "depth0") return Value(int64_t{loop.depth} - 1);
+  // They count the levels of a recursive loop only.
+  if (name == "depth") return Value(int64_t{1});
+  if (name == "depth0") return Value(int64_t{0});
   if (name == "previtem") return i == 0 ? Value() : (*loop.items)[i - 1];
   if (name == "nextitem") return i + 1 == n ? Value() : (*loop.items)[i + 1];
   return std::nullopt;

@@ -145,8 +145,7 @@ class Interpreter : public Runtime {
     return Flow::kNormal;
   }
 
-  ScopePtr open_scope(const ScopePtr& parent) {
-    budget().allocate(sizeof(Scope));
+  static ScopePtr open_scope(const ScopePtr& parent) {
     auto scope = std::make_shared<Scope>();
     scope->parent = parent;
     return scope;
@@ -168,19 +167,16 @@ class Interpreter : public Runtime {
     const auto items = std::make_shared<const std::vector<Value>>(loop_items(stmt, scope));
     // Leaving the else part leaves the loop around this one.
     if (items->empty()) return execute(stmt.otherwise, open_scope(scope), out);
-    ++loop_depth_;
     for (size_t i = 0; i < items->size(); ++i) {
       budget().spend();
       const ScopePtr inner = open_scope(scope);
       auto loop = std::make_shared<Loop>();
       loop->items = items;
       loop->idx = i;
-      loop->depth = loop_depth_;
       inner->set(stmt.loop, Value(std::move(loop)));
       assign(stmt.target, (*items)[i], *inner);
       if (execute(stmt.body, inner, out) == Flow::kBreak) break;
     }
-    --loop_depth_;
     return Flow::kNormal;
   }
 
@@ -272,6 +268,9 @@ class Interpreter : public Runtime {
       is_given[i] = true;
     }
     bind_named(macro, arguments, *inner, is_given);
+    if (arguments.positional.size() > n && !macro.uses_varargs) {
+      fail(fmt::format("TypeError: macro '{}' takes not more than {} argument(s)", *macro.name, n));
+    }
     std::vector<Value> rest;
     for (size_t i = n; i < arguments.positional.size(); ++i) {
       rest.push_back(arguments.positional[i]);
@@ -287,9 +286,7 @@ class Interpreter : public Runtime {
                      : Value(Undefined{parameter.name, Undefined::Reason::kVariable, Kind::kNone}));
     }
     std::string out;
-    const uint32_t loop_depth = std::exchange(loop_depth_, 0);
     execute(macro.body, inner, out);
-    loop_depth_ = loop_depth;
     return string(std::move(out));
   }
 
@@ -305,6 +302,7 @@ class Interpreter : public Runtime {
         if (*name == "caller") {
           scope.set(macro.caller, value);
         } else {
+          if (!macro.uses_kwargs) fail_binding(*macro.name, "has no parameter", *name);
           others.emplace_back(Value(name), value);
         }
         continue;
@@ -480,7 +478,6 @@ class Interpreter : public Runtime {
 
   const Template& template_;
   int64_t now_unix_;
-  uint32_t loop_depth_ = 0;
   Value captured_;
   std::vector<std::shared_ptr<Namespace>> namespaces_;
   std::vector<std::shared_ptr<const Callable>> macros_;

@@ -395,7 +395,6 @@ Value attribute(const Value& object, const Text& name, Runtime& runtime) {
 Value element(const Value& object, const Value& key, Runtime& runtime) {
   check_defined(object);
   if (object.is(Kind::kDict)) {
-    check_hashable(key);
     if (const Value* value = object.dict().find(key, runtime.budget())) return *value;
   } else if (object.is(Kind::kList) && key.is_integer()) {
     Value value = item_at(object, key.integer());

@@ -275,12 +275,16 @@ class Parser {
     macro->name = make_text(name);
     parse_parameters(*macro);
     expect(TokenKind::kBlockEnd);
-    macro->body = parse_body(end);
-    finish_macro(*macro);
+    parse_macro_body(*macro, end);
     return macro;
   }
 
-  void finish_macro(Macro& macro) {
+  void parse_macro_body(Macro& macro, std::string_view end) {
+    const bool saw_varargs = std::exchange(saw_varargs_, false);
+    const bool saw_kwargs = std::exchange(saw_kwargs_, false);
+    macro.body = parse_body(end);
+    macro.uses_varargs = std::exchange(saw_varargs_, saw_varargs);
+    macro.uses_kwargs = std::exchange(saw_kwargs_, saw_kwargs);
     macro.caller = intern("caller");
     macro.varargs = intern("varargs");
     macro.kwargs = intern("kwargs");
@@ -312,8 +316,7 @@ class Parser {
     stmt.expr = parse_expression();
     if (stmt.expr->kind != ExprKind::kCall) fail_here("a call block needs a call");
     expect(TokenKind::kBlockEnd);
-    macro->body = parse_body("endcall");
-    finish_macro(*macro);
+    parse_macro_body(*macro, "endcall");
     stmt.macro = std::move(macro);
     return stmt;
   }
@@ -601,6 +604,8 @@ class Parser {
     if (name == "true" || name == "True") return make_constant(Value(true));
     if (name == "false" || name == "False") return make_constant(Value(false));
     if (name == "none" || name == "None") return make_constant(Value::none());
+    saw_varargs_ = saw_varargs_ || name == "varargs";
+    saw_kwargs_ = saw_kwargs_ || name == "kwargs";
     ExprPtr expr = make_expr(ExprKind::kName);
     expr->symbol = intern(name);
     return expr;
@@ -771,6 +776,8 @@ class Parser {
   size_t pos_ = 0;
   uint32_t nesting_ = 0;
   uint32_t n_loops_ = 0;
+  bool saw_varargs_ = false;  // in the macro that is being read
+  bool saw_kwargs_ = false;
   std::vector<Text> symbols_;
   std::unordered_map<std::string, Symbol> symbol_ids_;
 };

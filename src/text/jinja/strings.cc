@@ -141,7 +141,7 @@ std::vector<std::string_view> split_space(std::string_view text, int64_t n_max) 
   text = strip(text, Side::kLeft);
   while (!text.empty()) {
     if (parts.size() == limit_of(n_max)) {
-      parts.push_back(strip(text, Side::kRight));
+      parts.push_back(text);  // with the white space at its end
       break;
     }
     size_t end = 0;
@@ -274,6 +274,20 @@ std::string title(std::string_view text) {
       append_title(out, c.code);
     }
     is_inside = is_letter(c.code);
+  });
+  return out;
+}
+
+std::string title_words(std::string_view text) {
+  std::string out;
+  bool is_inside = false;
+  for_each(text, [&](const utf8::Decoded& c, std::string_view) {
+    if (is_inside) {
+      append_lower(out, c.code);
+    } else {
+      append_upper(out, c.code);
+    }
+    is_inside = !is_space(c.code) && !contains("-({[<", c.code);
   });
   return out;
 }

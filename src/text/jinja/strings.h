@@ -42,6 +42,8 @@ std::string upper(std::string_view text);
 std::string lower(std::string_view text);
 std::string capitalize(std::string_view text);
 std::string title(std::string_view text);
+// Jinja's title filter: words begin after white space and - ( { [ < only, so "it's" stays one.
+std::string title_words(std::string_view text);
 
 // isalpha(), isdigit(), ...; all false for the empty text.
 enum class CharClass { kAlpha, kDigit, kDecimal, kNumeric, kAlnum, kSpace };

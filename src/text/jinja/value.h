@@ -190,7 +190,6 @@ struct Namespace {
 struct Loop {
   std::shared_ptr<const std::vector<Value>> items;
   size_t idx = 0;
-  uint32_t depth = 1;  // loops around it, itself included
 };
 
 // Each charges the memory and refuses nesting past 300 levels.
