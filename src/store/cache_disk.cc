@@ -14,6 +14,8 @@ namespace {
 constexpr std::chrono::seconds kUseInterval{5};
 // Dead records that are not worth a rewrite of the log.
 constexpr uint64_t kDeadRecordsMin = 4096;
+// A record in the log without keys or ids, rounded up.
+constexpr size_t kRecordBytes = 64;
 
 }  // namespace
 
@@ -95,7 +97,7 @@ void TieredCache::Impl::remove_superseded(CacheNode* by) {
 
 std::vector<CacheNode*> TieredCache::Impl::delete_object(DiskObject* object) {
   disk->remove(index.entry_of(*object));
-  ++n_dead_records;
+  count_log_record(kRecordBytes, true);
   disk_bytes -= std::min(disk_bytes, object->file_bytes);
   used_objects.erase(object->id);
   return index.remove(object);
@@ -136,8 +138,15 @@ void TieredCache::Impl::record_use() {
   }
   used_objects.clear();
   if (keys.empty()) return;
-  n_dead_records += keys.size();
+  count_log_record(kRecordBytes + keys.size() * sizeof(PageKey), true);
   disk->record_use(std::move(keys), clock.unix_seconds());
+}
+
+void TieredCache::Impl::count_log_record(size_t n_bytes, bool is_dead) {
+  disk_bytes += n_bytes;
+  if (!is_dead) return;
+  ++n_dead_records;
+  dead_log_bytes += n_bytes;
 }
 
 void TieredCache::Impl::compact_log() {
@@ -145,6 +154,8 @@ void TieredCache::Impl::compact_log() {
   // token.
   if (n_sequences > 0 || n_dead_records < kDeadRecordsMin + index.n_objects()) return;
   n_dead_records = 0;
+  disk_bytes -= std::min(disk_bytes, dead_log_bytes);
+  dead_log_bytes = 0;
   disk->compact(index.all_entries());
 }
 

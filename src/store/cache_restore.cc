@@ -161,6 +161,7 @@ void TieredCache::Impl::adopt_match(CacheSequence::Impl* seq, const ReusePlan& p
   }
   if (seq->partial != nullptr) {
     tree.lease(seq->partial);
+    if (!seq->partial->is_resident()) seq->reuse.disk_tokens += seq->partial_rows;
     note_use(*seq->partial);
     // Its timeline goes on: it is not idle, and will most likely be overtaken.
     planner.set_idle_since(seq->partial, clock.now());
@@ -263,14 +264,7 @@ void TieredCache::Impl::on_read(const ReadReply& reply) {
   if (reply.status.is_ok()) {
     ++counters.objects_restored;
     counters.bytes_restored += reply.n_bytes;
-    if (reply.micros > 0) {
-      const double rate =
-          static_cast<double>(reply.n_bytes) * 1e6 / static_cast<double>(reply.micros);
-      restore_bytes_per_second =
-          restore_bytes_per_second <= 0
-              ? rate
-              : restore_bytes_per_second + kRateWeight * (rate - restore_bytes_per_second);
-    }
+    measure_restore(reply);
   } else {
     ++counters.restore_errors;
     lose_object(restore.object_id, reply.status);
@@ -281,6 +275,19 @@ void TieredCache::Impl::on_read(const ReadReply& reply) {
     seq->has_failed = seq->has_failed || !reply.status.is_ok();
     if (seq->n_pending == 0) complete(seq);
   }
+}
+
+// Reads that are asked for together share the disk, and each one's time includes its wait: the
+// speed is that of the whole burst, from the first question to the last answer.
+void TieredCache::Impl::measure_restore(const ReadReply& reply) {
+  burst_bytes += reply.n_bytes;
+  burst_micros = std::max(burst_micros, reply.micros);
+  if (!restores.empty() || burst_micros == 0) return;
+  const double rate = static_cast<double>(burst_bytes) * 1e6 / static_cast<double>(burst_micros);
+  const bool is_first = restore_bytes_per_second <= 0;
+  restore_bytes_per_second += (is_first ? 1.0 : kRateWeight) * (rate - restore_bytes_per_second);
+  burst_bytes = 0;
+  burst_micros = 0;
 }
 
 void TieredCache::Impl::lose_object(uint64_t object_id, const Status& status) {
@@ -298,7 +305,7 @@ void TieredCache::Impl::lose_object(uint64_t object_id, const Status& status) {
     ++counters.quarantined;
     disk->quarantine(entry, status.to_string());
   }
-  ++n_dead_records;
+  count_log_record(sizeof(PageKey) * 2, true);
   used_objects.erase(object_id);
   for (CacheNode* node : index.remove(object)) tree.prune(node);
 }

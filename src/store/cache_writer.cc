@@ -42,6 +42,13 @@ uint64_t estimate_file_bytes(const CacheRoot& root, size_t n_pages, size_t page_
   return (n_header + kHeaderBlockBytes - 1) / kHeaderBlockBytes * kHeaderBlockBytes + n_payload;
 }
 
+// What the index's log says of an object, rounded up.
+size_t record_bytes(std::span<CacheNode* const> nodes) {
+  size_t n_bytes = 256;
+  for (const CacheNode* node : nodes) n_bytes += 48 + node->tokens.size() * sizeof(TokenId);
+  return n_bytes;
+}
+
 // The dirty full page that goes on from `node`, or null.
 CacheNode* next_in_run(const CacheNode& node, size_t page_tokens) {
   for (const auto& [ids, child] : node.children) {
@@ -79,7 +86,8 @@ PendingWrite TieredCache::Impl::plan_write(CacheNode* first) const {
     }
   }
   for (const CacheNode* node : write.nodes) write.lease_bytes += slot_bytes(*node);
-  write.file_bytes = estimate_file_bytes(root, write.nodes.size(), page_tokens);
+  write.file_bytes =
+      estimate_file_bytes(root, write.nodes.size(), page_tokens) + record_bytes(write.nodes);
   return write;
 }
 
@@ -170,6 +178,7 @@ void TieredCache::Impl::on_write(const WriteReply& reply) {
   ++counters.objects_written;
   counters.bytes_written += reply.file_bytes;
   disk_bytes += reply.file_bytes;
+  count_log_record(record_bytes(write.nodes), false);
   if (counters.unsynced_bytes == 0) sync_due = clock.now() + options.sync_interval;
   counters.unsynced_bytes += reply.file_bytes;
   for (PendingFlush& flush : flushes) {

@@ -165,10 +165,10 @@ std::vector<CacheNode*> DiskIndex::remove(DiskObject* object) {
   }
   n_pages_ -= object->entry != nullptr ? object->entry->pages.size() : object->nodes.size();
   std::vector<CacheNode*> nodes;
-  for (auto it = object->nodes.rbegin(); it != object->nodes.rend(); ++it) {
-    if (*it == nullptr) continue;
-    tree_.set_disk(*it, DiskPlace{});
-    nodes.push_back(*it);
+  for (CacheNode* node : object->nodes) {
+    if (node == nullptr) continue;
+    tree_.set_disk(node, DiskPlace{});
+    nodes.push_back(node);
   }
   objects_.erase(object->id);
   return nodes;

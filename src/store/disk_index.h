@@ -68,8 +68,9 @@ class DiskIndex {
   // Keys and ids as the store's commands want them.
   ObjectEntry entry_of(const DiskObject& object) const;
 
-  // Forgets the object; its nodes lose their places but are not pruned. Returns the nodes, deepest
-  // first.
+  // Forgets the object; its nodes lose their places but are not pruned. Returns the nodes, front
+  // first: in this order pruning one cannot free another that is still to come, because a node with
+  // descendants stays.
   std::vector<CacheNode*> remove(DiskObject* object);
 
   // The object that is least recently useful, children before parents; null when there is none.

@@ -143,6 +143,9 @@ CacheStats TieredCache::stats() const {
   stats.ram_budget_bytes = cache.options.ram_budget_bytes;
   stats.disk_enabled = cache.disk != nullptr;
   stats.disk_disabled_reason = cache.disk_disabled_reason;
+  stats.reads_in_flight = cache.restores.size();
+  stats.writes_in_flight = cache.writes.size();
+  stats.syncs_in_flight = cache.n_syncs;
   stats.disk_objects = cache.index.n_objects();
   stats.disk_bytes = cache.disk_bytes;
   stats.disk_max_bytes = cache.options.store_max_bytes;

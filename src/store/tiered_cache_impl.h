@@ -139,6 +139,8 @@ struct TieredCache::Impl {
   std::unordered_map<uint64_t, Restore> restores;
   double restore_bytes_per_second = 0;  // 0: not measured yet
   double prefill_tokens_per_second = 0;
+  uint64_t burst_bytes = 0;  // restored since no read was in flight
+  uint64_t burst_micros = 0;
 
   RestoreMode mode_for(const BeginOptions& begin) const;
   ReusePlan plan_reuse(uint32_t root_index,
@@ -156,6 +158,7 @@ struct TieredCache::Impl {
   void fall_back(CacheSequence::Impl* seq, MissReason reason);
   void copy_partial(CacheSequence::Impl* seq);
   void on_read(const ReadReply& reply);
+  void measure_restore(const ReadReply& reply);
   void lose_object(uint64_t object_id, const Status& status);
   void forget_waiter(CacheSequence::Impl* seq);
 
@@ -165,6 +168,7 @@ struct TieredCache::Impl {
   std::set<uint64_t> used_objects;  // since recency was last recorded
   TimePoint use_due{};
   uint64_t n_dead_records = 0;  // in the log: removals and recency
+  uint64_t dead_log_bytes = 0;  // estimated, as is what the log adds to disk_bytes
 
   void describe_root(uint32_t root_index);
   CacheRoot& root_state(uint32_t root_index);
@@ -178,6 +182,7 @@ struct TieredCache::Impl {
   void note_use(const CacheNode& node);
   void record_use();
   void compact_log();
+  void count_log_record(size_t n_bytes, bool is_dead);
 
   // --- writing (cache_writer.cc)
   std::map<uint64_t, PendingWrite> writes;
