@@ -20,6 +20,11 @@ Result<int> quarter(int n) {
   return half(h);
 }
 
+Result<std::unique_ptr<int>> boxed(int n) {
+  if (n < 0) return Status::invalid_argument("negative");
+  return std::make_unique<int>(n);
+}
+
 Status check_quarter(int n) {
   CAIRN_RETURN_IF_ERROR(quarter(n).status());
   return Status::ok();
@@ -54,9 +59,11 @@ TEST(Result, MacrosHandErrorsOn) {
 }
 
 TEST(Result, HoldsWhatCanOnlyBeMoved) {
-  Result<std::unique_ptr<int>> result(std::make_unique<int>(7));
+  Result<std::unique_ptr<int>> result = boxed(7);
+  ASSERT_TRUE(result.is_ok());
   const std::unique_ptr<int> value = std::move(result).value();
   EXPECT_EQ(*value, 7);
+  EXPECT_EQ(boxed(-1).status().message(), "negative");
 }
 
 TEST(ResultDeathTest, AnErrorHasNoValue) {
