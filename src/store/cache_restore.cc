@@ -294,14 +294,14 @@ void TieredCache::Impl::lose_object(uint64_t object_id, const Status& status) {
   DiskObject* object = index.find(object_id);
   if (object == nullptr) return;  // another read of it failed before
   const ObjectEntry entry = index.entry_of(*object);
-  log_warning("cache object {} is lost: {}; it will be recomputed",
-              to_hex(entry.key()).substr(0, 16),
-              status.message());
   if (status.code() == StatusCode::kNotFound) {
+    log_warning("cache object {} is gone: {}; it will be recomputed",
+                to_hex(entry.key()).substr(0, 16),
+                status.message());
     disk->remove(entry);
     disk_bytes -= std::min(disk_bytes, entry.file_bytes);
   } else {
-    // Set aside it still counts for the folder's size.
+    // Set aside it still counts for the folder's size. The store logs why.
     ++counters.quarantined;
     disk->quarantine(entry, status.to_string());
   }

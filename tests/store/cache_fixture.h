@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "base/mailbox.h"
 #include "cache/fake_backend.h"
 #include "store/tiered_cache.h"
@@ -28,6 +29,7 @@ TieredCacheOptions small_options(size_t n_pages = 256);
 class CacheFixture {
  public:
   explicit CacheFixture(const TieredCacheOptions& options = small_options()) : options_(options) {
+    set_log_level(LogLevel::kOff);  // tests are silent when they pass
     make_cache();
   }
 
@@ -36,7 +38,10 @@ class CacheFixture {
   CacheFixture(CacheFixture&&) = delete;
   CacheFixture& operator=(CacheFixture&&) = delete;
 
-  ~CacheFixture() { check(); }
+  ~CacheFixture() {
+    check();
+    set_log_level(LogLevel::kInfo);
+  }
 
   // Opens the store of `fs` and adds it; the file system must outlive the fixture. Fails the test
   // when the folder cannot be used.
