@@ -256,8 +256,9 @@ Value filter_join(Runtime& runtime, const Value& input, const Arguments& argumen
   std::string out;
   bool is_first = true;
   for (const Value& item : iterate(input, runtime)) {
+    runtime.budget().spend_text(between.size());
+    runtime.budget().check(out.size() + between.size());
     if (!is_first) out += between;
-    runtime.budget().allocate(between.size());
     is_first = false;
     append_str(out,
                attribute == nullptr ? item : attribute_path(item, *attribute, runtime),
@@ -315,14 +316,14 @@ Value filter_indent(Runtime& runtime, const Value& input, const Arguments& argum
     indent = width->string();
   } else if (width != nullptr) {
     const int64_t n = std::max<int64_t>(to_integer(*width, "indent's width"), 0);
-    runtime.budget().allocate(static_cast<uint64_t>(n));
+    runtime.budget().check(static_cast<uint64_t>(n));
     indent = std::string(static_cast<size_t>(n), ' ');
   }
   // The added line end makes a text that ends in one keep it.
   const std::string text = runtime.str(input) + "\n";
-  runtime.budget().allocate(text.size() * sizeof(std::string_view));
+  runtime.budget().check(text.size() * sizeof(std::string_view));
   const auto lines = split_lines(text, false);
-  runtime.budget().allocate(lines.size() * (indent.size() + 1));
+  runtime.budget().check(lines.size() * (indent.size() + 1));
   std::string out = flag(first, false) ? indent : "";
   for (size_t i = 0; i < lines.size(); ++i) {
     if (i > 0) out += '\n';
@@ -342,7 +343,7 @@ Value filter_center(Runtime& runtime, const Value& input, const Arguments& argum
 Value filter_wordcount(Runtime& runtime, const Value& input, const Arguments& arguments) {
   check_no_arguments("wordcount", arguments);
   const std::string text = runtime.str(input);
-  runtime.budget().allocate(text.size() * sizeof(std::string_view) / 2);
+  runtime.budget().check(text.size() * sizeof(std::string_view) / 2);
   return Value::size(split_space(text, -1).size());
 }
 
@@ -350,13 +351,13 @@ Value filter_escape(Runtime& runtime, const Value& input, const Arguments& argum
   check_no_arguments("escape", arguments);
   if (input.is_markup()) return input;
   const std::string text = runtime.str(input);
-  runtime.budget().allocate(text.size() * 5);
-  return Value(String{make_text(escape_html(text)), true});
+  runtime.budget().check(text.size() * 5);
+  return Value(String{make_counted_text(escape_html(text), runtime.budget()), true});
 }
 
 Value filter_safe(Runtime& runtime, const Value& input, const Arguments& arguments) {
   check_no_arguments("safe", arguments);
-  return Value(String{make_text(runtime.str(input)), true});
+  return Value(String{make_counted_text(runtime.str(input), runtime.budget()), true});
 }
 
 Value filter_tojson(Runtime& runtime, const Value& input, const Arguments& arguments) {
@@ -371,7 +372,7 @@ Value filter_tojson(Runtime& runtime, const Value& input, const Arguments& argum
       one_level = indent->string();
     } else {
       const int64_t n = std::max<int64_t>(to_integer(*indent, "tojson's indent"), 0);
-      runtime.budget().allocate(static_cast<uint64_t>(n));
+      runtime.budget().check(static_cast<uint64_t>(n));
       one_level.assign(static_cast<size_t>(n), ' ');
     }
     style.indent = one_level;

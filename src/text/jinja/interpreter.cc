@@ -15,8 +15,9 @@ struct Scope {
   std::shared_ptr<Scope> parent;
   std::vector<std::pair<Symbol, Value>> variables;
 
-  const Value* find(Symbol symbol) const {
+  const Value* find(Symbol symbol, Budget& budget) const {
     for (const Scope* scope = this; scope != nullptr; scope = scope->parent.get()) {
+      budget.spend(scope->variables.size() / 16);
       for (const auto& [known, value] : scope->variables) {
         if (known == symbol) return &value;
       }
@@ -24,7 +25,8 @@ struct Scope {
     return nullptr;
   }
 
-  void set(Symbol symbol, Value value) {
+  void set(Symbol symbol, Value value, Budget& budget) {
+    budget.spend(variables.size() / 16);
     for (auto& [known, old] : variables) {
       if (known == symbol) {
         old = std::move(value);
@@ -63,7 +65,7 @@ class Interpreter : public Runtime {
     for (const auto& [name, value] : variables) {
       budget().spend(template_.symbols.size() / 16);
       for (Symbol symbol = 0; symbol < template_.symbols.size(); ++symbol) {
-        if (*template_.symbols[symbol] == name) root->set(symbol, value);
+        if (*template_.symbols[symbol] == name) root->set(symbol, value, budget());
       }
     }
     std::string out;
@@ -113,7 +115,7 @@ class Interpreter : public Runtime {
         assign(stmt.target, filter_body(stmt, scope), *scope);
         return Flow::kNormal;
       case StmtKind::kMacro:
-        scope->set(stmt.symbol, make_macro(stmt.macro, scope));
+        scope->set(stmt.symbol, make_macro(stmt.macro, scope), budget());
         return Flow::kNormal;
       case StmtKind::kCallBlock:
         execute_call_block(stmt, scope, out);
@@ -132,7 +134,8 @@ class Interpreter : public Runtime {
   }
 
   void emit(std::string& out, std::string_view text) {
-    budget().allocate(text.size());
+    budget().spend(text.size() / 64);
+    budget().check(out.size() + text.size());
     out += text;
   }
 
@@ -173,7 +176,7 @@ class Interpreter : public Runtime {
       auto loop = std::make_shared<Loop>();
       loop->items = items;
       loop->idx = i;
-      inner->set(stmt.loop, Value(std::move(loop)));
+      inner->set(stmt.loop, Value(std::move(loop)), budget());
       assign(stmt.target, (*items)[i], *inner);
       if (execute(stmt.body, inner, out) == Flow::kBreak) break;
     }
@@ -189,15 +192,15 @@ class Interpreter : public Runtime {
   void assign(const Target& target, Value value, Scope& scope) {
     switch (target.kind) {
       case Target::Kind::kName:
-        return scope.set(target.symbol, std::move(value));
+        return scope.set(target.symbol, std::move(value), budget());
       case Target::Kind::kField: {
-        const Value* object = scope.find(target.symbol);
+        const Value* object = scope.find(target.symbol, budget());
         if (object == nullptr || !object->is(Kind::kNamespace)) {
           fail("cannot assign attribute on non-namespace object");
         }
-        budget().allocate(sizeof(Value));
         budget().spend(object->scope().fields.size() / 16);
-        return object->scope().set(target.field, std::move(value));
+        if (object->scope().set(target.field, std::move(value))) budget().allocate(sizeof(Value));
+        return;
       }
       case Target::Kind::kTuple:
         break;
@@ -264,7 +267,7 @@ class Interpreter : public Runtime {
     const size_t n = macro.parameters.size();
     std::vector<bool> is_given(n, false);
     for (size_t i = 0; i < std::min(n, arguments.positional.size()); ++i) {
-      inner->set(macro.parameters[i].symbol, arguments.positional[i]);
+      inner->set(macro.parameters[i].symbol, arguments.positional[i], budget());
       is_given[i] = true;
     }
     bind_named(macro, arguments, *inner, is_given);
@@ -275,7 +278,7 @@ class Interpreter : public Runtime {
     for (size_t i = n; i < arguments.positional.size(); ++i) {
       rest.push_back(arguments.positional[i]);
     }
-    inner->set(macro.varargs, make_tuple(std::move(rest), budget()));
+    inner->set(macro.varargs, make_tuple(std::move(rest), budget()), budget());
     // Defaults may name parameters before them.
     for (size_t i = 0; i < n; ++i) {
       if (is_given[i]) continue;
@@ -283,7 +286,8 @@ class Interpreter : public Runtime {
       inner->set(parameter.symbol,
                  parameter.default_value
                      ? evaluate(*parameter.default_value, inner)
-                     : Value(Undefined{parameter.name, Undefined::Reason::kVariable, Kind::kNone}));
+                     : Value(Undefined{parameter.name, Undefined::Reason::kVariable, Kind::kNone}),
+                 budget());
     }
     std::string out;
     execute(macro.body, inner, out);
@@ -296,11 +300,12 @@ class Interpreter : public Runtime {
                   std::vector<bool>& is_given) {
     std::vector<std::pair<Value, Value>> others;
     for (const auto& [name, value] : arguments.named) {
+      budget().spend(macro.parameters.size() / 16);
       size_t i = 0;
       while (i < macro.parameters.size() && *macro.parameters[i].name != *name) ++i;
       if (i == macro.parameters.size()) {
         if (*name == "caller") {
-          scope.set(macro.caller, value);
+          scope.set(macro.caller, value, budget());
         } else {
           if (!macro.uses_kwargs) fail_binding(*macro.name, "has no parameter", *name);
           others.emplace_back(Value(name), value);
@@ -308,10 +313,10 @@ class Interpreter : public Runtime {
         continue;
       }
       if (is_given[i]) fail_binding(*macro.name, "got twice the parameter", *name);
-      scope.set(macro.parameters[i].symbol, value);
+      scope.set(macro.parameters[i].symbol, value, budget());
       is_given[i] = true;
     }
-    scope.set(macro.kwargs, make_dict(std::move(others), budget()));
+    scope.set(macro.kwargs, make_dict(std::move(others), budget()), budget());
   }
 
   // --- expressions ---
@@ -390,12 +395,11 @@ class Interpreter : public Runtime {
   }
 
   Value evaluate_name(const Expr& expr, const Scope& scope) {
-    if (const Value* value = scope.find(expr.symbol)) return *value;
+    if (const Value* value = scope.find(expr.symbol, budget())) return *value;
     const Text& name = template_.symbols[expr.symbol];
     if (const auto function = find_function(*name)) {
       auto callable = std::make_shared<Callable>();
       callable->function = *function;
-      budget().allocate(sizeof(Callable));
       return Value(std::shared_ptr<const Callable>(std::move(callable)));
     }
     return Value(Undefined{name, Undefined::Reason::kVariable, Kind::kNone});
@@ -490,7 +494,9 @@ std::string render(const Template& source,
                    int64_t now_unix,
                    const Limits& limits) {
   Interpreter interpreter(source, now_unix, limits);
-  return interpreter.run(make_variables(interpreter.budget()));
+  const Variables variables = make_variables(interpreter.budget());
+  interpreter.budget().admit_inputs();
+  return interpreter.run(variables);
 }
 
 }  // namespace cairn::jinja

@@ -45,7 +45,8 @@ class Writer {
         fail(
             fmt::format("TypeError: Object of type {} is not JSON serializable", type_name(value)));
     }
-    budget_.allocate(out_.size() - before);
+    budget_.spend_text(out_.size() - before);
+    budget_.check(out_.size());
   }
 
   std::string take() { return std::move(out_); }
@@ -89,23 +90,28 @@ class Writer {
     out_ += '"';
   }
 
+  // Before text of the template's choosing is added.
+  void grow(size_t n_bytes) {
+    budget_.spend_text(n_bytes);
+    budget_.check(out_.size() + n_bytes);
+  }
+
   void new_line() {
     if (!style_.indent) return;
+    grow(level_ * style_.indent->size());
     out_ += '\n';
     for (size_t i = 0; i < level_; ++i) out_ += *style_.indent;
-    budget_.allocate(1 + level_ * style_.indent->size());
   }
 
   template <typename Items, typename WriteItem>
   void write_container(char open, char close, const Items& items, const WriteItem& write_item) {
     out_ += open;
-    budget_.allocate(2);
     if (!items.empty()) {
       ++level_;
       bool is_first = true;
       for (const auto& item : items) {
+        grow(style_.item_separator.size());
         if (!is_first) out_ += style_.item_separator;
-        budget_.allocate(style_.item_separator.size());
         is_first = false;
         new_line();
         write_item(item);
@@ -123,8 +129,8 @@ class Writer {
   void write_dict(const Dict& dict) {
     const auto write_item = [this](const std::pair<Value, Value>* item) {
       write_key(item->first);
+      grow(style_.key_separator.size());
       out_ += style_.key_separator;
-      budget_.allocate(style_.key_separator.size());
       write(item->second);
     };
     std::vector<const std::pair<Value, Value>*> items;

@@ -31,7 +31,7 @@ Value strings(const std::vector<std::string_view>& parts, Runtime& runtime) {
 // Work and memory of a pass over the text that may cut it into n parts.
 void charge(Runtime& runtime, std::string_view text, size_t n_parts) {
   runtime.budget().spend(1 + text.size() / 64 + n_parts / 4);
-  runtime.budget().allocate(n_parts * sizeof(std::string_view));
+  runtime.budget().check(n_parts * sizeof(std::string_view));
 }
 
 // --- str ---
@@ -96,7 +96,7 @@ Value str_replace(Runtime& runtime, const Value& self, const Arguments& argument
   int64_t n_max = -1;
   if (limit != nullptr && !limit->is_none()) n_max = to_integer(*limit, "replace's count");
   charge(runtime, text, 0);
-  runtime.budget().allocate(count(text, from) * to.size());
+  runtime.budget().check(count(text, from) * to.size());
   return runtime.string(replace(text, from, to, n_max));
 }
 
@@ -144,7 +144,8 @@ Value str_join(Runtime& runtime, const Value& self, const Arguments& arguments) 
   bool is_first = true;
   for (const Value& item : iterate(*iterable, runtime)) {
     const std::string_view text = to_text(item, "each item of join");
-    runtime.budget().allocate(self.string().size() + text.size());
+    runtime.budget().spend_text(self.string().size() + text.size());
+    runtime.budget().check(out.size() + self.string().size() + text.size());
     if (!is_first) out += self.string();
     is_first = false;
     out += text;
@@ -193,7 +194,7 @@ Value str_pad(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const int64_t missing =
       to_integer(*width, "the width") - static_cast<int64_t>(utf8::length(self.string()));
   if (missing <= 0) return self;
-  runtime.budget().allocate(static_cast<uint64_t>(missing) * filler.size());
+  runtime.budget().check(static_cast<uint64_t>(missing) * filler.size());
   // Python puts the odd one on the left when the width is odd.
   int64_t n_left = kAlign == Align::kRight ? missing : 0;
   if (kAlign == Align::kCenter)
@@ -211,7 +212,7 @@ Value str_zfill(Runtime& runtime, const Value& self, const Arguments& arguments)
   const int64_t missing =
       to_integer(*width, "zfill's width") - static_cast<int64_t>(utf8::length(text));
   if (missing <= 0) return self;
-  runtime.budget().allocate(static_cast<uint64_t>(missing));
+  runtime.budget().check(static_cast<uint64_t>(missing));
   const size_t n_sign = !text.empty() && (text[0] == '-' || text[0] == '+') ? 1 : 0;
   return runtime.string(std::string(text.substr(0, n_sign)) +
                         std::string(static_cast<size_t>(missing), '0') +

@@ -120,6 +120,7 @@ Value float_binary(Op op, double a, double b) {
 Value add_strings(const Value& left, const Value& right, Runtime& runtime) {
   // Markup escapes what it meets (markupsafe 2.1).
   const bool is_markup = left.is_markup() || right.is_markup();
+  runtime.budget().check(left.string().size() + right.string().size());
   std::string text;
   for (const Value* part : {&left, &right}) {
     if (is_markup && !part->is_markup()) {
@@ -128,8 +129,7 @@ Value add_strings(const Value& left, const Value& right, Runtime& runtime) {
       text += part->string();
     }
   }
-  runtime.budget().allocate(text.size());
-  return Value(String{make_text(std::move(text)), is_markup});
+  return Value(String{make_counted_text(std::move(text), runtime.budget()), is_markup});
 }
 
 Value add_lists(const Value& left, const Value& right, Runtime& runtime) {
@@ -163,11 +163,11 @@ Value repeat(const Value& value, int64_t times, Runtime& runtime) {
       value.is_string() ? value.string().size() : value.items().size() * sizeof(Value);
   uint64_t total = 0;
   if (__builtin_mul_overflow(n, n_bytes, &total)) total = std::numeric_limits<uint64_t>::max();
-  runtime.budget().allocate(total);
+  runtime.budget().check(total);
   if (value.is_string()) {
     std::string text;
     for (uint64_t i = 0; n_bytes > 0 && i < n; ++i) text += value.string();
-    return Value(String{make_text(std::move(text)), value.is_markup()});
+    return Value(String{make_counted_text(std::move(text), runtime.budget()), value.is_markup()});
   }
   std::vector<Value> items;
   for (uint64_t i = 0; n_bytes > 0 && i < n; ++i) {
@@ -257,7 +257,7 @@ Value slice_string(std::string_view text,
     const auto n = static_cast<size_t>(std::max<int64_t>(range.end - range.begin, 0));
     out = text.substr(first, byte_offset(text.substr(first), n));
   } else {
-    runtime.budget().allocate(text.size() * sizeof(std::string_view));
+    runtime.budget().check(text.size() * sizeof(std::string_view));
     const auto all = characters(text);
     walk(range, [&](size_t i) { out += all[i]; });
   }
@@ -373,7 +373,6 @@ Value attribute(const Value& object, const Text& name, Runtime& runtime) {
       method->type = Callable::Type::kMethod;
       method->self = object;
       method->name = name;
-      runtime.budget().allocate(sizeof(Callable));
       return Value(std::shared_ptr<const Callable>(std::move(method)));
     }
     case MethodAccess::kUnsafe:
@@ -438,7 +437,7 @@ std::vector<Value> iterate(const Value& value, Runtime& runtime) {
       for (const auto& [key, item] : value.dict().items) out.push_back(key);
       break;
     case Kind::kString:
-      runtime.budget().allocate(value.string().size() * sizeof(std::string_view));
+      runtime.budget().check(value.string().size() * sizeof(std::string_view));
       for (const std::string_view c : characters(value.string())) {
         out.push_back(runtime.string(std::string(c)));
       }
@@ -446,8 +445,8 @@ std::vector<Value> iterate(const Value& value, Runtime& runtime) {
     default:
       fail(fmt::format("TypeError: '{}' object is not iterable", type_name(value)));
   }
-  runtime.budget().spend(out.size());
-  runtime.budget().allocate(out.size() * sizeof(Value));
+  runtime.budget().spend(out.size() / 8);
+  runtime.budget().check(out.size() * sizeof(Value));
   return out;
 }
 

@@ -30,8 +30,9 @@ void check_depth(uint32_t depth) {
 }
 
 Value make_sequence(std::vector<Value> items, bool is_tuple, Budget& budget) {
-  budget.allocate(sizeof(List) + items.size() * sizeof(Value));
+  budget.spend(1 + items.size() / 8);
   auto list = std::make_shared<List>();
+  list->charge = MemoryCharge(budget, sizeof(List) + items.size() * sizeof(Value));
   for (const Value& item : items) list->depth = std::max(list->depth, depth_of(item) + 1);
   check_depth(list->depth);
   list->items = std::move(items);
@@ -121,12 +122,13 @@ void append_string_repr(std::string& out, std::string_view text) {
   out += quote;
 }
 
-// Charges what `write` appended.
+// Charges what `write` appends.
 template <typename Write>
 void charged(std::string& out, Budget& budget, const Write& write) {
   const size_t before = out.size();
   write();
-  budget.allocate(out.size() - before);
+  budget.spend_text(out.size() - before);
+  budget.check(out.size());
 }
 
 void append_list_repr(std::string& out, const List& list, Budget& budget) {
@@ -269,14 +271,15 @@ const Value* Namespace::find(std::string_view name) const {
   return nullptr;
 }
 
-void Namespace::set(const Text& name, Value value) {
+bool Namespace::set(const Text& name, Value value) {
   for (auto& [known, old] : fields) {
     if (*known == *name) {
       old = std::move(value);
-      return;
+      return false;
     }
   }
   fields.emplace_back(name, std::move(value));
+  return true;
 }
 
 Value make_list(std::vector<Value> items, Budget& budget) {
@@ -288,8 +291,9 @@ Value make_tuple(std::vector<Value> items, Budget& budget) {
 }
 
 Value make_dict(std::vector<std::pair<Value, Value>> items, Budget& budget) {
-  budget.allocate(sizeof(Dict) + items.size() * 2 * sizeof(Value));
+  budget.spend(1 + items.size() / 4);
   auto dict = std::make_shared<Dict>();
+  dict->charge = MemoryCharge(budget, sizeof(Dict) + items.size() * 2 * sizeof(Value));
   for (const auto& [key, value] : items) {
     dict->depth = std::max({dict->depth, depth_of(key) + 1, depth_of(value) + 1});
   }
@@ -298,9 +302,20 @@ Value make_dict(std::vector<std::pair<Value, Value>> items, Budget& budget) {
   return Value(std::shared_ptr<const Dict>(std::move(dict)));
 }
 
+Text make_counted_text(std::string text, Budget& budget) {
+  struct Counted {
+    std::string text;
+    MemoryCharge charge;
+  };
+
+  budget.spend_text(text.size());
+  MemoryCharge charge(budget, sizeof(Counted) + text.size());
+  const auto counted = std::make_shared<const Counted>(Counted{std::move(text), std::move(charge)});
+  return {counted, &counted->text};
+}
+
 Value make_string(std::string text, Budget& budget) {
-  budget.allocate(sizeof(std::string) + text.size());
-  return Value(make_text(std::move(text)));
+  return Value(make_counted_text(std::move(text), budget));
 }
 
 Value from_json(const Json& json, Budget& budget) {

@@ -170,21 +170,24 @@ struct List {
   std::vector<Value> items;
   bool is_tuple = false;
   uint32_t depth = 1;
+  MemoryCharge charge;
 };
 
 struct Dict {
   std::vector<std::pair<Value, Value>> items;  // keys are hashable and differ
   uint32_t depth = 1;
+  MemoryCharge charge;
 
   const Value* find(const Value& key, Budget& budget) const;
   const Value* find(std::string_view key, Budget& budget) const;
 };
 
-struct Namespace {
+struct Namespace {  // charged as it grows, kept until the rendering ends
   std::vector<std::pair<Text, Value>> fields;
 
   const Value* find(std::string_view name) const;
-  void set(const Text& name, Value value);
+  // True when the field is new.
+  bool set(const Text& name, Value value);
 };
 
 struct Loop {
@@ -192,7 +195,8 @@ struct Loop {
   size_t idx = 0;
 };
 
-// Each charges the memory and refuses nesting past 300 levels.
+// Each charges the memory for as long as the value lives, and refuses nesting past 300 levels.
+Text make_counted_text(std::string text, Budget& budget);
 Value make_list(std::vector<Value> items, Budget& budget);
 Value make_tuple(std::vector<Value> items, Budget& budget);
 Value make_dict(std::vector<std::pair<Value, Value>> items, Budget& budget);
