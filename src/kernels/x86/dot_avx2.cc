@@ -23,6 +23,8 @@ constexpr int kColumns = R == 1 ? 4 : (R == 2 ? 2 : 1);
 //
 #include "kernels/x86/matmul.inc"
 //
+#include "kernels/x86/softmax.inc"
+//
 #include "kernels/x86/attend.inc"
 
 }  // namespace

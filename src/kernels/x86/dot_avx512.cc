@@ -29,6 +29,8 @@ constexpr int kColumns = 4;
 //
 #include "kernels/x86/matmul.inc"
 //
+#include "kernels/x86/softmax.inc"
+//
 #include "kernels/x86/attend.inc"
 
 }  // namespace

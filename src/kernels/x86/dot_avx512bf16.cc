@@ -31,6 +31,8 @@ constexpr int kColumns = 4;
 //
 #include "kernels/x86/matmul.inc"
 //
+#include "kernels/x86/softmax.inc"
+//
 #include "kernels/x86/attend.inc"
 
 // bf16 pairs times bf16 pairs, one word of x a step. Inside an instruction the odd element of the
@@ -63,10 +65,6 @@ CAIRN_INLINE __m256i to_bf16(Vec a) {
   return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(a.v));
 }
 
-CAIRN_INLINE Vec from_bf16(__m256i a) {
-  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(a), 16))};
-}
-
 // Sixteen values to eight pairs; fewer lanes leave zeros in the last pair only.
 CAIRN_INLINE void store_pairs(uint32_t* out, Vec a, size_t lanes) {
   _mm256_mask_storeu_epi32(out, static_cast<__mmask8>(first_lanes((lanes + 1) / 2)), to_bf16(a));
@@ -75,6 +73,7 @@ CAIRN_INLINE void store_pairs(uint32_t* out, Vec a, size_t lanes) {
 // bf16 rows as they lie: q and p become bf16 pairs.
 struct PairRows {
   using Kind = PairKind;
+  using Exp2 = CoarseExp2;
   static constexpr size_t kPWords = 8;
 
   CAIRN_INLINE static void encode_query(const float* q, float scale, size_t n, uint32_t* out) {
@@ -84,10 +83,10 @@ struct PairRows {
     }
   }
 
-  CAIRN_INLINE static Vec keep_p(Vec p, uint32_t* out) {
-    const __m256i rounded = to_bf16(p);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), rounded);
-    return from_bf16(rounded);
+  CAIRN_INLINE static Vec keep_two(Vec a, Vec b, Vec sum, uint32_t* out) {
+    const Words pairs = {reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(b.v, a.v))};
+    _mm512_storeu_si512(out, pairs.v);
+    return PairKind::dot(sum, pairs, 0x3f803f80U);  // times one, added by lanes
   }
 
   CAIRN_INLINE static Vec step_masked(
