@@ -69,6 +69,9 @@ class IndexLog {
 
   uint64_t size_bytes() const { return size_bytes_; }
 
+  // False for files in memory.
+  bool has_native_file() const { return file_->native_fd() >= 0; }
+
  private:
   IndexLog(FileSystem& fs, std::string path) : fs_(fs), path_(std::move(path)) {}
 

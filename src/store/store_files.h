@@ -34,7 +34,7 @@ namespace cairn {
 struct StoreOptions {
   std::string directory;
   IoEngine io_engine = IoEngine::kAuto;
-  unsigned read_depth = 8;
+  unsigned read_depth = 32;  // reads in flight, 1 to 256
   bool direct_io = true;
   bool read_only = false;  // tools beside a running server: no lock, no clean-up, no writes
 };

@@ -70,7 +70,10 @@ struct StoreFiles::Impl {
   // store_sync.cc
   Status sync_data(const PageKey& key, UnsyncedObject& object);
   Status write_anew(const PageKey& key, UnsyncedObject& object);
-  Status sync_folders();
+  Status prepare_sync(const PageKey& key, UnsyncedObject& object);
+  void note_synced(const PageKey& key, UnsyncedObject& object, const Status& status);
+  std::set<std::string> folders_to_sync(std::set<std::string>* settled) const;
+  void drop_lost(const PageKey& key);
   Status sync_all();
 
   // store_open.cc

@@ -9,8 +9,8 @@
 namespace cairn {
 namespace {
 
-// Objects open at a time; two are enough to keep reads in flight across an object's end.
-constexpr size_t kActiveMax = 4;
+// Objects open at a time: enough to keep the queue full when each is a leaf of one or two reads.
+constexpr size_t kActiveMax = 16;
 constexpr unsigned kReadIdBits = 32;
 
 struct ActiveRead {
