@@ -47,7 +47,7 @@ class Server {
   uint16_t port() const;  // the one bound
   // Serves until request_stop(); run it on the net thread (main).
   void run();
-  // Async-signal-safe wake-up: stops accepting, lets replies in flight end for `drain`, then
+  // From any thread: stops accepting, lets replies in flight end for `drain`, then
   // returns from run().
   void request_stop(std::chrono::milliseconds drain);
 

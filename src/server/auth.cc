@@ -1,0 +1,68 @@
+#include "server/auth.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <string_view>
+
+#include "base/file_system.h"
+#include "base/hash.h"
+#include "server/server.h"
+
+namespace cairn {
+namespace {
+
+constexpr uint64_t kMaxKeyFileBytes = uint64_t{1} << 20;
+
+std::string_view trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t\r");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
+}
+
+std::string_view presented_key(const HttpRequest& request) {
+  constexpr std::string_view kScheme = "bearer ";
+  const std::string_view header = request.authorization;
+  if (header.size() <= kScheme.size()) return request.api_key;
+  for (size_t i = 0; i < kScheme.size(); ++i) {
+    const char lower =
+        header[i] >= 'A' && header[i] <= 'Z' ? static_cast<char>(header[i] + 32) : header[i];
+    if (lower != kScheme[i]) return request.api_key;
+  }
+  return trimmed(header.substr(kScheme.size()));
+}
+
+}  // namespace
+
+bool is_authorized(const HttpRequest& request, const std::vector<std::string>& keys) {
+  if (keys.empty()) return true;
+  const std::string_view presented = presented_key(request);
+  bool found = false;
+  for (const std::string& key : keys) found |= equal_constant_time(presented, key);
+  return found;
+}
+
+Result<std::vector<std::string>> read_api_keys(const std::string& path) {
+  struct stat info {};
+
+  if (stat(path.c_str(), &info) != 0) return Status::from_errno(errno, "open " + path);
+  if ((info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    return Status::invalid_argument(fmt::format(
+        "{}: others can read this key file (mode {:03o}); make it private with chmod 600",
+        path,
+        info.st_mode & 0777U));
+  }
+  CAIRN_ASSIGN_OR_RETURN(const std::string text,
+                         read_text_file(posix_file_system(), path, kMaxKeyFileBytes));
+  std::vector<std::string> keys;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = trimmed(std::string_view(text).substr(begin, end - begin));
+    if (!line.empty() && line.front() != '#') keys.emplace_back(line);
+    begin = end + 1;
+  }
+  if (keys.empty()) return Status::invalid_argument(path + ": holds no key; write one key a line");
+  return keys;
+}
+
+}  // namespace cairn

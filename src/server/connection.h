@@ -1,0 +1,36 @@
+// One client connection: reads requests one after another, writes answers. The only file beside
+// server.cc that knows Boost.Beast.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/io_context.hpp>
+#include <memory>
+
+#include "server/router.h"
+#include "server/server.h"
+
+namespace cairn {
+
+// What all connections share. Thread: net.
+struct ConnectionContext {
+  boost::asio::io_context& io;
+  Router& router;
+  const ServerOptions& options;
+  bool is_draining = false;  // answer what has begun, then close
+  size_t n_open = 0;
+  size_t n_busy = 0;  // connections with an answer under way
+};
+
+using ClientSocket = boost::asio::generic::stream_protocol::socket;
+
+// Runs until the connection is closed. `context` outlives it. Parameters by value: they live in the
+// coroutine's frame.
+boost::asio::awaitable<void> serve_connection(ClientSocket socket,
+                                              std::shared_ptr<ConnectionContext> context);
+
+// Answers 503 and closes; for connections over the limit.
+boost::asio::awaitable<void> refuse_connection(ClientSocket socket,
+                                               std::shared_ptr<ConnectionContext> context);
+
+}  // namespace cairn

@@ -1,0 +1,208 @@
+#include "server/router.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "api/plain_routes.h"
+#include "base/json.h"
+#include "server/generation.h"
+#include "server/stats_json.h"
+
+namespace cairn {
+namespace {
+
+HttpResponse json_response(std::string body) {
+  HttpResponse response;
+  response.body = std::move(body);
+  return response;
+}
+
+HttpResponse response_of(BodyOrError result) {
+  if (auto* error = std::get_if<ApiError>(&result)) return error_response(*error);
+  return json_response(std::move(std::get<std::string>(result)));
+}
+
+HttpResponse wrong_method(const std::string& method,
+                          const std::string& path,
+                          const std::string& allowed) {
+  ApiError error;
+  error.http_status = 405;
+  error.message = fmt::format("{} is not for {}; use {}", method, path, allowed);
+  HttpResponse response = error_response(error);
+  response.headers.emplace_back("Allow", allowed);
+  return response;
+}
+
+HttpResponse unknown_path(const std::string& path) {
+  ApiError error;
+  error.http_status = 404;
+  error.type = "not_found_error";
+  error.message = fmt::format(
+      "there is nothing at {:.200}; known: /v1/chat/completions, /v1/completions, /v1/models, "
+      "/v1/cache/stats, "
+      "/v1/cache/flush, /tokenize, /detokenize, /health, /metrics",
+      path);
+  return error_response(error);
+}
+
+enum class Route {
+  kChat,
+  kCompletions,
+  kModels,
+  kModel,
+  kHealth,
+  kMetrics,
+  kStats,
+  kFlush,
+  kTokenize,
+  kDetokenize,
+  kUnknown
+};
+
+constexpr std::string_view kModelPrefix = "/v1/models/";
+
+struct RouteEntry {
+  std::string_view path;
+  std::string_view method;
+  Route route;
+};
+
+constexpr RouteEntry kRoutes[] = {
+    {"/v1/chat/completions", "POST", Route::kChat},
+    {"/v1/completions", "POST", Route::kCompletions},
+    {"/v1/models", "GET", Route::kModels},
+    {"/health", "GET", Route::kHealth},
+    {"/metrics", "GET", Route::kMetrics},
+    {"/v1/cache/stats", "GET", Route::kStats},
+    {"/v1/cache/flush", "POST", Route::kFlush},
+    {"/tokenize", "POST", Route::kTokenize},
+    {"/detokenize", "POST", Route::kDetokenize},
+};
+
+RouteEntry find_route(const std::string& path) {
+  for (const RouteEntry& entry : kRoutes) {
+    if (entry.path == path) return entry;
+  }
+  if (path.starts_with(kModelPrefix)) return {path, "GET", Route::kModel};
+  return {path, "", Route::kUnknown};
+}
+
+}  // namespace
+
+HttpResponse error_response(const ApiError& error) {
+  HttpResponse response;
+  response.status = error.http_status;
+  response.body = error.to_json();
+  if (error.http_status == 429 || error.http_status == 503)
+    response.headers.emplace_back("Retry-After", "1");
+  if (error.http_status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
+  return response;
+}
+
+Router::Router(
+    Engine& engine, const Clock& clock, ModelList models, const ServerOptions& options, Post post)
+    : engine_(engine),
+      clock_(clock),
+      models_(std::move(models)),
+      post_(std::move(post)),
+      prep_queue_(options.max_prep_queue) {
+  for (uint32_t i = 0; i < options.n_prep_threads; ++i) {
+    prep_threads_.emplace_back([this] {
+      while (auto job = prep_queue_.pop()) (*job)();
+    });
+  }
+}
+
+Router::~Router() {
+  prep_queue_.close();
+  prep_threads_.clear();
+}
+
+void Router::handle(HttpRequest request, const std::shared_ptr<Exchange>& exchange) {
+  const RouteEntry entry = find_route(request.path);
+  if (entry.route == Route::kUnknown) return exchange->respond(unknown_path(request.path));
+  const bool is_head = request.method == "HEAD" && entry.method == "GET";
+  if (request.method != entry.method && !is_head) {
+    return exchange->respond(wrong_method(request.method, request.path, std::string(entry.method)));
+  }
+  switch (entry.route) {
+    case Route::kChat:
+      return handle_generation(std::move(request), Dialect::kChat, exchange);
+    case Route::kCompletions:
+      return handle_generation(std::move(request), Dialect::kCompletions, exchange);
+    case Route::kModels:
+      return exchange->respond(json_response(models_body(models_)));
+    case Route::kModel:
+      return exchange->respond(response_of(
+          model_body(std::string_view(request.path).substr(kModelPrefix.size()), models_)));
+    case Route::kHealth:
+      return exchange->respond(json_response(R"({"status":"ok"})"));
+    case Route::kMetrics:
+      return handle_stats(exchange, /*as_metrics=*/true);
+    case Route::kStats:
+      return handle_stats(exchange, /*as_metrics=*/false);
+    case Route::kFlush:
+      return handle_flush(exchange);
+    case Route::kTokenize:
+    case Route::kDetokenize: {
+      const bool encode = entry.route == Route::kTokenize;
+      return run_on_prep(exchange, [this, exchange, encode, body = std::move(request.body)] {
+        BodyOrError result = encode ? tokenize_body(body, models_) : detokenize_body(body, models_);
+        post_([exchange, result = std::move(result)]() mutable {
+          exchange->respond(response_of(std::move(result)));
+        });
+      });
+    }
+    case Route::kUnknown:
+      break;
+  }
+}
+
+void Router::run_on_prep(const std::shared_ptr<Exchange>& exchange, Job work) {
+  if (prep_queue_.push(std::move(work))) return;
+  ApiError error;
+  error.http_status = 503;
+  error.type = "server_error";
+  error.code = "overloaded";
+  error.message = "too many requests are being read; try again in a second";
+  exchange->respond(error_response(error));
+}
+
+void Router::handle_generation(HttpRequest request,
+                               Dialect dialect,
+                               const std::shared_ptr<Exchange>& exchange) {
+  auto generation = std::make_shared<Generation>(engine_, metrics_, post_, exchange);
+  const int64_t now = clock_.unix_seconds();
+  run_on_prep(exchange, [this, generation, dialect, now, body = std::move(request.body)] {
+    PrepareResult result = dialect == Dialect::kChat ? prepare_chat(body, models_, now)
+                                                     : prepare_completions(body, models_, now);
+    post_([generation, result = std::make_shared<PrepareResult>(std::move(result))] {
+      generation->start(std::move(*result));
+    });
+  });
+}
+
+void Router::handle_stats(const std::shared_ptr<Exchange>& exchange, bool as_metrics) {
+  engine_.stats([this, exchange, as_metrics](EngineStats stats) {
+    post_([this, exchange, as_metrics, stats = std::move(stats)] {
+      if (!as_metrics) return exchange->respond(json_response(dump_json(stats_json(stats))));
+      HttpResponse response;
+      response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+      response.body = metrics_.render(stats, n_connections_);
+      exchange->respond(std::move(response));
+    });
+  });
+}
+
+void Router::handle_flush(const std::shared_ptr<Exchange>& exchange) {
+  engine_.flush([this, exchange](FlushReport report) {
+    post_([exchange, report = std::move(report)] {
+      HttpResponse response = json_response(dump_json(flush_json(report)));
+      if (!report.status.is_ok()) response.status = 503;
+      exchange->respond(std::move(response));
+    });
+  });
+}
+
+}  // namespace cairn
