@@ -162,7 +162,8 @@ Result<uint64_t> Engine::submit(GenerationRequest request,
   auto active = std::make_unique<ActiveRequest>();
   const auto context_left = static_cast<uint32_t>(context - request.prompt.size());
   active->max_new_tokens = std::min(request.max_tokens.value_or(kDefaultMaxTokens), context_left);
-  if (!request.sampling.seed) request.sampling.seed = random_u64();
+  // 53 bits, so that a client whose JSON numbers are doubles can send a reported seed back.
+  if (!request.sampling.seed) request.sampling.seed = random_u64() >> 11;
   active->request = std::move(request);
   active->observer = std::move(observer);
   active->submitted_at = impl_->clock.now();
@@ -261,7 +262,7 @@ void Engine::Impl::handle(EngineMessage& message) {
 
     void operator()(StatsMessage& m) { m.done(impl.loop.stats()); }
 
-    void operator()(StoreMessage& m) { impl.loop.cache().on_reply(std::move(m.reply)); }
+    void operator()(StoreMessage& m) { impl.loop.on_reply(std::move(m.reply)); }
 
     void operator()(DrainMessage& m) {
       if (impl.drain_deadline) return;
