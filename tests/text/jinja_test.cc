@@ -92,7 +92,7 @@ TEST(Jinja, MessagesAndToolsCannotInjectTemplateCode) {
 }
 
 TEST(JinjaLimits, EndlessWorkIsStopped) {
-  EXPECT_NE(failure("{% for a in range(9000) %}{% for b in range(9000) %}{% endfor %}{% endfor %}")
+  EXPECT_NE(failure("{% for a in range(3000) %}{% for b in range(3000) %}{% endfor %}{% endfor %}")
                 .find("too many steps"),
             std::string::npos);
   EXPECT_NE(failure("{{ range(100001)|list }}").find("100000"), std::string::npos);
@@ -114,6 +114,25 @@ TEST(JinjaLimits, MemoryIsBounded) {
   EXPECT_NE(
       failure("{% for i in range(1000) %}{{ 'x' * 1000000 }}{% endfor %}").find("too much memory"),
       std::string::npos);
+  EXPECT_NE(failure("{{ {1:{2:[3]}}|tojson(indent='x' * 60000000) }}").find("too much memory"),
+            std::string::npos);
+  EXPECT_NE(failure("{{ [1,2,3]|join('x' * 60000000) }}").find("too much memory"),
+            std::string::npos);
+}
+
+TEST(JinjaLimits, FreedMemoryDoesNotCount) {
+  // Eighty megabytes in passing, one at a time.
+  EXPECT_EQ(
+      *render("{% set ns = namespace(n=0) %}{% for i in range(80) %}"
+              "{% set x = ('x' * 1000000)|upper %}{% set ns.n = ns.n + x|length %}{% endfor %}"
+              "{{ ns.n }}"),
+      "80000000");
+  // A prompt may be long when its messages are.
+  const std::string content(5'000'000, 'x');
+  const auto prompt =
+      render("{% for i in range(16) %}{{ 'a' + c|trim }}{% endfor %}", {{"c", content}});
+  ASSERT_TRUE(prompt.is_ok()) << prompt.status().to_string();
+  EXPECT_EQ(prompt->size(), 80'000'016U);
 }
 
 TEST(JinjaLimits, SharedValuesDoNotExplode) {
