@@ -110,8 +110,9 @@ bool TieredCache::Impl::make_disk_room(const PendingWrite& write) {
   // so making room never cuts the chain that is being written.
   const uint64_t use = write.nodes.front()->last_use;
   while (n_coming > options.store_max_bytes || disk_bytes > options.store_max_bytes - n_coming) {
+    // Pages of running sequences stay: what these compute next could not be written behind a hole.
     DiskObject* object =
-        index.next_to_evict([](const CacheNode& node) { return node.is_restoring; });
+        index.next_to_evict([](const CacheNode& node) { return node.n_leases > 0; });
     if (object == nullptr || object->last_use() >= use) return false;
     ++counters.evicted_objects;
     for (CacheNode* node : delete_object(object)) {

@@ -106,8 +106,7 @@ size_t CacheSequence::adopt(std::span<const TokenId> upcoming) {
   CAIRN_CHECK(seq.n_pending == 0 && !seq.is_finished, "adopt() of a sequence that is not running");
   if (!seq.tail.empty()) return 0;
   size_t n_adopted = 0;
-  // The last id is always computed, so a page that ends with it is not taken.
-  while (upcoming.size() - n_adopted > page_tokens) {
+  while (upcoming.size() - n_adopted >= page_tokens) {
     const auto& children = seq.parent()->children;
     const auto it = children.find(upcoming.subspan(n_adopted, page_tokens));
     if (it == children.end() || !it->second->is_resident()) break;

@@ -14,6 +14,14 @@ namespace {
 // An entry in the table, its places in the orders, and the vector of nodes, measured roughly.
 constexpr size_t kObjectOverheadBytes = 256;
 
+size_t memory_of(const ObjectEntry& entry) {
+  size_t n_bytes = sizeof(ObjectEntry);
+  for (const PageRecord& page : entry.pages) {
+    n_bytes += sizeof(PageRecord) + page.tokens.size() * sizeof(TokenId);
+  }
+  return n_bytes;
+}
+
 // Whether the entry's ids are what its keys say, and of sizes this tree can hold.
 bool fits(const ObjectEntry& entry, uint32_t page_tokens) {
   if (entry.pages.empty()) return false;
@@ -88,6 +96,7 @@ void DiskIndex::add_found(uint32_t root_index, ObjectEntry entry) {
   made->entry = std::make_unique<ObjectEntry>(std::move(entry));
   DiskObject* object = add(std::move(made));
   n_pages_ += object->entry->pages.size();
+  entry_bytes_ += memory_of(*object->entry);
   waiting_.emplace(object->entry->parent, object);
   by_use_.insert(object);
 }
@@ -107,7 +116,10 @@ bool DiskIndex::attach(DiskObject* object, CacheNode* parent, uint32_t page_toke
     object->nodes.push_back(is_taken ? nullptr : node);
     above = node;
   }
-  if (is_whole) object->entry.reset();
+  if (is_whole) {
+    entry_bytes_ -= memory_of(entry);
+    object->entry.reset();
+  }
   object->queued_use = object->last_use();
   by_use_.insert(object);
   return true;
@@ -159,6 +171,7 @@ ObjectEntry DiskIndex::entry_of(const DiskObject& object) const {
 std::vector<CacheNode*> DiskIndex::remove(DiskObject* object) {
   by_use_.erase(object);
   if (object->entry != nullptr) {
+    entry_bytes_ -= memory_of(*object->entry);
     const auto [begin, end] = waiting_.equal_range(object->entry->parent);
     const auto it = std::find_if(begin, end, [&](const auto& w) { return w.second == object; });
     if (it != end) waiting_.erase(it);
@@ -195,11 +208,7 @@ DiskObject* DiskIndex::next_to_evict(const std::function<bool(const CacheNode&)>
 }
 
 size_t DiskIndex::memory_bytes() const {
-  size_t n_bytes = objects_.size() * kObjectOverheadBytes + n_pages_ * sizeof(CacheNode*);
-  for (const auto& [parent, object] : waiting_) {
-    n_bytes += object->entry->pages.size() * (sizeof(PageRecord) + kPageTokens * sizeof(TokenId));
-  }
-  return n_bytes;
+  return objects_.size() * kObjectOverheadBytes + n_pages_ * sizeof(CacheNode*) + entry_bytes_;
 }
 
 std::vector<ObjectEntry> DiskIndex::all_entries() const {

@@ -95,6 +95,7 @@ class DiskIndex {
   PrefixTree& tree_;
   uint64_t last_id_ = DiskPlace::kNone;
   uint64_t n_pages_ = 0;
+  size_t entry_bytes_ = 0;
   std::unordered_map<uint64_t, std::unique_ptr<DiskObject>> objects_;
   std::unordered_multimap<PageKey, DiskObject*, DigestHash> waiting_;  // unreachable, by parent
   std::set<DiskObject*, ByUse> by_use_;  // queued_use lags behind last_use(), as in the tree

@@ -99,7 +99,8 @@ class CacheSequence {
   // become tree nodes at once (shared if the tree already has them).
   void advance(std::span<const TokenId> tokens);
   // At a page edge: takes over whole pages of `upcoming` that the tree holds in memory by now (another
-  // sequence computed them meanwhile). Returns the tokens adopted.
+  // sequence computed them meanwhile). The caller leaves out the last id of a prompt, whose logits it
+  // needs. Returns the tokens adopted.
   size_t adopt(std::span<const TokenId> upcoming);
   // Gives back rows at the end (rejected proposals); only rows of private pages. Requires n <= n_rows().
   Status truncate(size_t n);

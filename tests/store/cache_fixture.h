@@ -40,6 +40,7 @@ class CacheFixture {
 
   ~CacheFixture() {
     check();
+    cache_.reset();  // its threads may still have something to say
     set_log_level(LogLevel::kInfo);
   }
 
