@@ -36,7 +36,7 @@ const std::map<std::string, std::set<std::string>> kOwners = {
     {"liburing.h", {"base"}},
     {"simdjson.h", {"formats", "text"}},
     {"hwy/", {"kernels"}},
-    {"immintrin.h", {"kernels"}},
+    {"immintrin.h", {"base", "kernels"}},
     {"openssl/", {"base", "server"}},
     {"spdlog/", {"base"}},
     {"xxhash.h", {"base"}},
