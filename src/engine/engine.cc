@@ -226,7 +226,10 @@ void Engine::Impl::run() {
   // Kernels run on this thread too (worker 0): rounding and denormals as on the other workers.
   std::fesetenv(FE_DFL_ENV);
   while (true) {
-    while (auto message = inbox.try_pop()) handle(*message);
+    // What is there now, not what comes meanwhile: a flood of questions must not stop the streams.
+    for (size_t n_left = inbox.size(); n_left > 0 && !must_stop; --n_left) {
+      if (auto message = inbox.try_pop()) handle(*message);
+    }
     if (must_stop) break;
     const bool has_stepped = loop.turn();
     if (advance_drain()) break;

@@ -99,11 +99,18 @@ void EngineLoop::admit() {
   // One that lost its place while it looked its prefix up again goes first.
   const auto has_no_place = [](const auto& request) { return request->sequence == nullptr; };
   if (std::any_of(begun_.begin(), begun_.end(), has_no_place)) return;
+  // A look-up for nothing in every step would cost the streams; room comes when something ends.
+  if (is_full_ && clock_.now() < next_admission_) return;
+  is_full_ = false;
   while (!queue_.empty() && begun_.size() < options_.max_batch) {
     std::unique_ptr<ActiveRequest>& head = queue_.front();
     Status status;
     if (!begin(*head, status)) {
-      if (status.code() == StatusCode::kOverloaded) return;
+      if (status.code() == StatusCode::kOverloaded) {
+        is_full_ = true;
+        next_admission_ = clock_.now() + kRetryAdmission;
+        return;
+      }
       fail(*head, status);
       queue_.pop_front();
       continue;
@@ -188,6 +195,11 @@ TimePoint EngineLoop::next_deadline() const {
   return std::min(deadline, clock_.now() + kRetryAdmission);
 }
 
+void EngineLoop::on_reply(StoreReply reply) {
+  is_full_ = false;
+  cache_.on_reply(std::move(reply));
+}
+
 void EngineLoop::flush(std::function<void(FlushReport)> done) {
   // Answered from a list of our own, because a crash-like stop() must answer too.
   auto slot = std::find(flushes_.begin(), flushes_.end(), nullptr);
@@ -207,6 +219,7 @@ void EngineLoop::end(ActiveRequest& request, FinishReason reason) {
   // Keeps the prefix, the tail as a leaf. A cancelled waiter leaves its restore running.
   if (request.sequence != nullptr && request.sequence->is_ready()) request.sequence->finish();
   request.sequence.reset();
+  is_full_ = false;
   ledger_.close_request(request.id);
   ++(reason == FinishReason::kCancelled ? counters_.requests_cancelled
                                         : counters_.requests_finished);
@@ -215,6 +228,7 @@ void EngineLoop::end(ActiveRequest& request, FinishReason reason) {
 
 void EngineLoop::fail(ActiveRequest& request, const Status& status) {
   request.sequence.reset();
+  is_full_ = false;
   ledger_.close_request(request.id);
   ++counters_.requests_failed;
   request.observer->on_failed(status);

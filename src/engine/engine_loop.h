@@ -59,6 +59,8 @@ class EngineLoop {
   void cancel_all();
   // Everything that lives hears on_failed; sequences are dropped as in a crash.
   void fail_all(const Status& status);
+  // An answer of the disk threads.
+  void on_reply(StoreReply reply);
   // `done` is called exactly once, at the latest by fail_all().
   void flush(std::function<void(FlushReport)> done);
 
@@ -122,7 +124,9 @@ class EngineLoop {
   TieredCache cache_;
   std::vector<std::unique_ptr<ModelRunner>> runners_;
   std::deque<std::unique_ptr<ActiveRequest>> queue_;
-  std::vector<std::unique_ptr<ActiveRequest>> begun_;      // oldest first
+  std::vector<std::unique_ptr<ActiveRequest>> begun_;  // oldest first
+  bool is_full_ = false;  // the head of the queue had no room, and nothing has changed since
+  TimePoint next_admission_{};
   std::vector<std::function<void(FlushReport)>> flushes_;  // empty ones were answered
 
   // Scratch of a step.

@@ -1,4 +1,4 @@
-// An engine over the demo model, and an observer that remembers what it heard.
+// An engine over a small model, and an observer that remembers what it heard.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -74,14 +74,19 @@ class TempDir {
   std::string path_;
 };
 
+// Random weights, 320 ids: a step takes a fraction of the demo's.
+inline constexpr const char* kTinyModel = "tests/data/oracles/llama";
+inline constexpr const char* kDemoModel = "models/cairn-demo";
+inline constexpr uint32_t kTinyVocab = 320;
+
 struct EngineSetup {
   EngineOptions engine;
   Precision precision = Precision::kFast;
   RowEncoding kv = RowEncoding::kBf16;
   unsigned n_threads = 1;
-  uint32_t context_tokens = 8192;
-  std::string store;                                        // "" = no disk
-  std::vector<std::string> models = {"models/cairn-demo"};  // in the source tree
+  uint32_t context_tokens = 60'000;  // long replies, so that a test can be sure to interrupt them
+  std::string store;                 // "" = no disk
+  std::vector<std::string> models = {kTinyModel};  // folders in the source tree
   bool start = true;
 };
 
@@ -111,7 +116,7 @@ class TestEngine {
 };
 
 // `n` ids that look like text to nobody, the same for the same salt.
-std::vector<TokenId> some_ids(size_t n, uint32_t salt, uint32_t vocab_size = 4096);
+std::vector<TokenId> some_ids(size_t n, uint32_t salt, uint32_t vocab_size = kTinyVocab);
 
 GenerationRequest greedy_request(std::vector<TokenId> prompt, uint32_t max_tokens);
 GenerationRequest sampled_request(std::vector<TokenId> prompt, uint32_t max_tokens, uint64_t seed);

@@ -32,6 +32,7 @@ TEST(EngineGoldens, RepliesAreTheReferences) {
   const Json& conversations = goldens["conversations"];
   ASSERT_GE(conversations.size(), 13U);
   EngineSetup setup = default_setup();
+  setup.models = {kDemoModel};
   setup.precision = Precision::kF32;
   setup.kv = RowEncoding::kF32;
   TestEngine test(setup);
@@ -173,14 +174,14 @@ TEST(EngineSameBits, RequestsWithOneFrontComputeItOnce) {
 
 TEST(EngineSameBits, TwoModelsTakeTurns) {
   EngineSetup setup = default_setup();
-  setup.models = {"models/cairn-demo", "tests/data/oracles/llama"};
+  setup.models = {"tests/data/oracles/qwen3", kTinyModel};
   setup.context_tokens = 256;
   setup.start = false;
   TestEngine both(setup);
   std::vector<GenerationRequest> requests;
   std::vector<std::shared_ptr<Recorder>> recorders;
   for (uint32_t i = 0; i < 4; ++i) {
-    GenerationRequest request = sampled_request(some_ids(30 + 20 * i, i, 320), 16, i);
+    GenerationRequest request = sampled_request(some_ids(30 + 20 * i, i), 16, i);
     request.model = i % 2;
     requests.push_back(request);
     recorders.push_back(both.submit(request));

@@ -173,7 +173,7 @@ TEST(EngineStore, ManyRequestsAtOnce) {
   const TempDir folder;
   constexpr uint32_t kKinds = 6;
   const int n_threads = 3;
-  const int n_rounds = kIsSanitized ? 8 : 30;
+  const int n_rounds = kIsSanitized ? 10 : 60;
   std::vector<GenerationRequest> requests;
   for (uint32_t i = 0; i < kKinds; ++i) {
     GenerationRequest request = sampled_request(some_ids(100, i % 2), 12, i);  // two shared fronts
