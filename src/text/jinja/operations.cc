@@ -166,7 +166,12 @@ Value repeat(const Value& value, int64_t times, Runtime& runtime) {
   runtime.budget().check(total);
   if (value.is_string()) {
     std::string text;
-    for (uint64_t i = 0; n_bytes > 0 && i < n; ++i) text += value.string();
+    if (n_bytes == 1) {
+      text.assign(static_cast<size_t>(n), value.string()[0]);
+    } else {
+      text.reserve(static_cast<size_t>(total));
+      for (uint64_t i = 0; n_bytes > 0 && i < n; ++i) text += value.string();
+    }
     return Value(String{make_counted_text(std::move(text), runtime.budget()), value.is_markup()});
   }
   std::vector<Value> items;
