@@ -174,6 +174,7 @@ void TieredCache::Impl::on_write(const WriteReply& reply) {
     on_write_failed(write, reply.status);
     return;
   }
+  is_write_failing = false;
   index.add_written(write.root_index, write.kind, write.nodes, reply.file_bytes);
   ++counters.objects_written;
   counters.bytes_written += reply.file_bytes;
@@ -197,7 +198,9 @@ void TieredCache::Impl::on_write_failed(const PendingWrite& write, const Status&
   const bool is_full = status.code() == StatusCode::kNoSpace;
   const bool is_transient = is_full || status.code() == StatusCode::kIo;
   const TimePoint now = clock.now();
-  if (now >= paused_until) {
+  if (!is_write_failing) {
+    // Once, until a write succeeds again.
+    is_write_failing = true;
     log_warning("writing to the store failed: {}; {}",
                 status.message(),
                 is_transient ? "serving goes on without, and writing is tried again later"

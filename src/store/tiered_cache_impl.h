@@ -191,6 +191,7 @@ struct TieredCache::Impl {
   uint64_t last_ticket = 0;
   size_t leased_to_writer = 0;  // bytes
   TimePoint paused_until{};
+  bool is_write_failing = false;
   bool is_blocked = false;  // something is ready, but memory for its lease is promised to others
   size_t n_syncs = 0;       // in flight
   TimePoint sync_due{};
