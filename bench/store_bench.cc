@@ -187,7 +187,7 @@ std::byte* pool_at(const Workload& work, uint64_t offset, size_t n_bytes) {
 void sync_at_once(std::vector<std::unique_ptr<File>>& files) {
   std::atomic<size_t> next{0};
   std::vector<std::jthread> threads;
-  for (int t = 0; t < 8; ++t) {
+  for (size_t t = 0; t < std::min<size_t>(32, files.size()); ++t) {
     threads.emplace_back([&] {
       for (size_t i = next++; i < files.size(); i = next++) must(files[i]->sync());
     });

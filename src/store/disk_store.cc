@@ -79,6 +79,7 @@ struct DiskStore::Impl {
   // refused.
   Mailbox<WriterCommand> commands;
   Mailbox<std::unique_ptr<ReadCommand>> reads;
+  StatusCode last_reported = StatusCode::kOk;  // writer thread
   std::jthread writer;
   std::jthread reader;
 
@@ -88,10 +89,13 @@ struct DiskStore::Impl {
     }
   }
 
-  // For commands without a reply: nothing is lost but a future hit, the log tells.
-  static void report(const Status& status) {
-    if (!status.is_ok() && status.code() != StatusCode::kNotFound)
+  // For commands without a reply: nothing is lost but a future hit. A fault that lasts is told
+  // once.
+  void report(const Status& status) {
+    if (status.code() == StatusCode::kNotFound) return;
+    if (!status.is_ok() && status.code() != last_reported)
       log_warning("store: {}", status.to_string());
+    last_reported = status.code();
   }
 
   void handle(const RootSpec& spec) { report(files->describe_root(spec)); }

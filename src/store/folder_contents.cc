@@ -40,7 +40,7 @@ class Lister {
       } else if (entry.name.size() == 64 && is_hex(entry.name)) {
         CAIRN_RETURN_IF_ERROR(list_root(path, *digest_from_hex(entry.name)));
       } else {
-        CAIRN_RETURN_IF_ERROR(weigh(path, 0));
+        weigh(path, 0);
       }
     }
     return Status::ok();
@@ -80,7 +80,7 @@ class Lister {
       } else if (entry.name.size() == 2 && is_hex(entry.name)) {
         CAIRN_RETURN_IF_ERROR(list_objects(path, entry.name, root));
       } else {
-        CAIRN_RETURN_IF_ERROR(weigh(path, 0));
+        weigh(path, 0);
       }
     }
     return Status::ok();
@@ -95,7 +95,7 @@ class Lister {
       const std::string path = folder + "/" + entry.name;
       const auto parsed = parse_object_name(entry.name);
       if (entry.is_directory) {
-        CAIRN_RETURN_IF_ERROR(weigh(path, 0));
+        weigh(path, 0);
       } else if (parsed && entry.name.starts_with(first_digits)) {
         contents_.objects.push_back({root, parsed->second, parsed->first, path, size_of(path)});
       } else {
@@ -105,18 +105,18 @@ class Lister {
     return Status::ok();
   }
 
-  Status weigh(const std::string& path, int depth) {
-    if (depth == kForeignDepthMax) return Status::ok();
-    CAIRN_ASSIGN_OR_RETURN(const std::vector<DirEntry> entries, fs_.list(path));
-    for (const DirEntry& entry : entries) {
+  // Folders that are not ours (lost+found, say) may be closed to us.
+  void weigh(const std::string& path, int depth) {
+    const auto entries = fs_.list(path);
+    if (!entries.is_ok() || depth == kForeignDepthMax) return;
+    for (const DirEntry& entry : *entries) {
       const std::string child = path + "/" + entry.name;
       if (entry.is_directory) {
-        CAIRN_RETURN_IF_ERROR(weigh(child, depth + 1));
+        weigh(child, depth + 1);
       } else {
         contents_.other_bytes += size_of(child);
       }
     }
-    return Status::ok();
   }
 
   FileSystem& fs_;

@@ -50,12 +50,19 @@ Result<std::unique_ptr<ObjectRead>> ObjectRead::start(FileSystem& fs,
                                           stat.size_bytes,
                                           read->planned_.file_bytes));
   }
-  if (!read->file_->is_direct() && read->file_->native_fd() >= 0) {
-    // Buffered: let the system read ahead of us; there is no error that matters.
-    static_cast<void>(::posix_fadvise(read->file_->native_fd(), 0, 0, POSIX_FADV_WILLNEED));
-  }
   for (const PageTarget& target : targets) read->plan_chunks(target);
+  read->advise();
   return read;
+}
+
+// Buffered reads: lets the system read ahead of us. No error of it matters.
+void ObjectRead::advise() const {
+  if (file_->is_direct() || file_->native_fd() < 0) return;
+  for (const Chunk& chunk : chunks_) {
+    const auto offset = static_cast<off_t>(planned_.extents[chunk.first_extent].offset);
+    static_cast<void>(::posix_fadvise(
+        file_->native_fd(), offset, static_cast<off_t>(chunk.n_bytes), POSIX_FADV_WILLNEED));
+  }
 }
 
 Status ObjectRead::plan() {

@@ -65,6 +65,7 @@ class ObjectRead {
       : path_(std::move(path)), entry_(entry), layouts_(layouts), targets_(targets) {}
 
   Status plan();
+  void advise() const;
   void plan_chunks(const PageTarget& target);
   bool may_read_direct() const;
   Status check_opened_header();

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -18,9 +19,9 @@
 namespace cairn {
 namespace {
 
-constexpr size_t kOpenFilesMax = 64;  // of unsynced objects; an older one's bytes are synced early
+constexpr size_t kOpenFilesMax = 256;  // of unsynced objects; an older one's bytes are synced early
 constexpr size_t kCopyBytes = size_t{1} << 20;
-constexpr size_t kSyncThreadsMax = 8;
+constexpr size_t kSyncThreadsMax = 32;  // they only wait
 
 std::string parent_of(const std::string& path) {
   const size_t slash = path.rfind('/');
@@ -58,7 +59,11 @@ void run_all(std::vector<SyncTask>& tasks, bool at_once) {
   };
   std::vector<std::jthread> threads;
   const size_t n_threads = at_once ? std::min(tasks.size(), kSyncThreadsMax) : 1;
-  for (size_t i = 1; i < n_threads; ++i) threads.emplace_back(work);
+  try {
+    for (size_t i = 1; i < n_threads; ++i) threads.emplace_back(work);
+  } catch (const std::system_error&) {
+    // No more threads to be had: those that run, and this one, do all of it.
+  }
   work();
 }
 

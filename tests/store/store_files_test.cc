@@ -613,12 +613,12 @@ TEST_F(StoreFilesTest, SyncCoversWhatAKilledProcessPublished) {
 TEST_F(StoreFilesTest, ManyUnsyncedObjectsKeepFewFilesOpen) {
   open();
   const RootSpec root = make_root(3, {odd_layout(1, 16)});
-  for (uint64_t i = 0; i < 100; ++i) {
+  for (uint64_t i = 0; i < 300; ++i) {
     ASSERT_TRUE(files_->write_object(make_leaf(root, root_key(root), 5, i).source).is_ok());
   }
-  EXPECT_EQ(fs_.n_tried(OperationKind::kSyncFile), 100U - 64U);
+  EXPECT_EQ(fs_.n_tried(OperationKind::kSyncFile), 300U - 256U);
   ASSERT_TRUE(files_->sync().is_ok());
-  EXPECT_EQ(fs_.n_tried(OperationKind::kSyncFile), 100U + 1U);  // each once, and the log
+  EXPECT_EQ(fs_.n_tried(OperationKind::kSyncFile), 300U + 1U);  // each once, and the log
 }
 
 // --- Tools --------------------------------------------------------------------------------------
