@@ -86,7 +86,7 @@ double measure_gflops(Isa isa, Precision precision, KernelPool& pool) {
   const auto work = [&] { pool.run(sink.size(), [&](size_t part) { sink[part] = loop.run(); }); };
   work();  // clocks come up
   double best = 1e9;
-  for (int rep = 0; rep < 5; ++rep) best = std::min(best, seconds_of(work));
+  for (int rep = 0; rep < 30; ++rep) best = std::min(best, seconds_of(work));
   const double instructions =
       static_cast<double>(kRounds) * kChains * static_cast<double>(sink.size());
   return instructions * loop.flops_per_instruction / best / 1e9;
