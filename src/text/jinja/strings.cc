@@ -79,7 +79,9 @@ void for_each(std::string_view text, const Visit& visit) {
 constexpr char32_t kSharpS = 0xDF;
 
 void append_upper(std::string& out, char32_t code) {
-  if (code == kSharpS) {
+  if (code < 0x80) {
+    out += static_cast<char>(code >= 'a' && code <= 'z' ? code - 0x20 : code);
+  } else if (code == kSharpS) {
     out += "SS";
   } else {
     utf8::append(out, static_cast<char32_t>(utf8proc_toupper(signed_code(code))));
@@ -87,7 +89,11 @@ void append_upper(std::string& out, char32_t code) {
 }
 
 void append_lower(std::string& out, char32_t code) {
-  utf8::append(out, static_cast<char32_t>(utf8proc_tolower(signed_code(code))));
+  if (code < 0x80) {
+    out += static_cast<char>(code >= 'A' && code <= 'Z' ? code + 0x20 : code);
+  } else {
+    utf8::append(out, static_cast<char32_t>(utf8proc_tolower(signed_code(code))));
+  }
 }
 
 void append_title(std::string& out, char32_t code) {
