@@ -2,7 +2,7 @@
 //
 // A failure means that the numbers changed: raise kKernelRevision in src/kernels/cpu_backend.cc,
 // because caches on disk are keyed by it, and record anew. To record: run
-//   kernels_tests --gtest_filter='*GoldenBits*'
+//   build/release/bin/kernels_tests --gtest_filter='*GoldenBits*'
 // on a processor that has every class, and copy the hashes it prints into kGolden. They hold for
 // any compiler, because kernels use only correctly rounded operations in a fixed order, and for any
 // processor, except that VDPBF16PS rounds as its maker built it (recorded on AMD Zen 5).

@@ -17,15 +17,14 @@ constexpr int kMaxRows = 4;
 template <int R>
 constexpr int kColumns = R == 1 ? 4 : (R == 2 ? 2 : 1);
 
+// In this order: each uses what comes before it.
+// clang-format off
 #include "kernels/x86/vec256.inc"
-//
 #include "kernels/x86/tile.inc"
-//
 #include "kernels/x86/matmul.inc"
-//
 #include "kernels/x86/softmax.inc"
-//
 #include "kernels/x86/attend.inc"
+// clang-format on
 
 }  // namespace
 

@@ -25,15 +25,15 @@ constexpr int kMaxRows<WideKind> = 4;
 template <int R>
 constexpr int kColumns = 4;
 
+// In this order: each uses what comes before it.
+// clang-format off
 #include "kernels/x86/vec512.inc"
-//
 #include "kernels/x86/tile.inc"
-//
 #include "kernels/x86/matmul.inc"
-//
 #include "kernels/x86/softmax.inc"
-//
 #include "kernels/x86/attend.inc"
+
+// clang-format on
 
 // bf16 pairs times bf16 pairs, one word of x a step. Inside an instruction the odd element of the
 // pair is added before the even one.
