@@ -17,14 +17,13 @@ void append(std::vector<std::byte>* out, std::span<const std::byte> bytes) {
   out->insert(out->end(), bytes.begin(), bytes.end());
 }
 
-// Cuts the input into bodies (u8 length, or u8 length x 16 when it is odd) and seals each, so that
-// the bodies' own checks are reached; every eighth seal is left wrong.
+// Cuts the input into bodies (u16 length, modulo 4096, then the bytes) and seals each, so that the
+// bodies' own checks are reached; every eighth seal is left wrong.
 std::vector<std::byte> seal_bodies(std::span<const std::byte> input) {
   std::vector<std::byte> log = encode_index_header();
-  for (size_t n_records = 0; !input.empty(); ++n_records) {
-    size_t n = static_cast<size_t>(input[0]);
-    if (n % 2 == 1) n *= 16;
-    input = input.subspan(1);
+  for (size_t n_records = 0; input.size() > 2; ++n_records) {
+    size_t n = load_le<uint16_t>(input.data()) % 4096U;
+    input = input.subspan(2);
     n = n < input.size() ? n : input.size();
     const size_t begin = log.size();
     append(&log, as_bytes("CREC"));
