@@ -39,6 +39,14 @@ float to_float(const std::string& name, const std::string& text, float min, floa
   return value;
 }
 
+// What nothing was declared for. An unknown option's value is left over too: the option is named.
+std::string unexpected_word(const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    if (word.starts_with("-")) return "unknown option \"" + word + "\"";
+  }
+  return words.empty() ? "an argument too many" : "unexpected argument \"" + words.front() + "\"";
+}
+
 }  // namespace
 
 struct Arguments::Impl {
@@ -54,6 +62,12 @@ struct Arguments::Impl {
     return app.add_option_function<std::string>(name, std::move(take), help)
         ->take_last()
         ->type_name("");
+  }
+
+  int refuse_usage(const std::string& message) const {
+    const std::string name = app.get_name();
+    std::fprintf(stderr, "%s: %s\nTry: %s --help\n", name.c_str(), message.c_str(), name.c_str());
+    return kExitUsage;
   }
 
   CLI::App app;
@@ -184,7 +198,7 @@ void Arguments::choice(const std::string& name,
         return;
       }
     }
-    refuse(name, "is \"" + text + "\", wanted one of " + listed);
+    refuse(name, "is \"" + text + "\"; this version has " + listed);
   };
   impl_->value(name, take, help + " (" + listed + ")")->default_str(*value);
 }
@@ -195,13 +209,13 @@ std::optional<int> Arguments::parse(int argc, const char* const* argv) {
   } catch (const CLI::Success& help) {
     impl_->app.exit(help);
     return kExitOk;
+  } catch (const CLI::ExtrasError&) {
+    return impl_->refuse_usage(unexpected_word(impl_->app.remaining()));
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string text = error.what();
+    return impl_->refuse_usage(text.substr(0, text.find(':')) + " needs a value");
   } catch (const CLI::ParseError& error) {
-    std::fprintf(stderr,
-                 "%s: %s\nTry: %s --help\n",
-                 impl_->app.get_name().c_str(),
-                 error.what(),
-                 impl_->app.get_name().c_str());
-    return kExitUsage;
+    return impl_->refuse_usage(error.what());
   }
   return std::nullopt;
 }

@@ -28,8 +28,14 @@ struct OpenedStore {
 };
 
 Result<OpenedStore> open_store(const std::string& directory, const Clock& clock) {
-  CAIRN_ASSIGN_OR_RETURN(const FileStat stat, posix_file_system().stat(directory));
-  if (!stat.is_directory) return Status::invalid_argument(directory + " is not a folder");
+  const auto stat = posix_file_system().stat(directory);
+  if (stat.status().code() == StatusCode::kNotFound) {
+    return Status::not_found(fmt::format(
+        "there is no cache store at {}; give the folder that `cairn serve` printed with --store",
+        directory));
+  }
+  CAIRN_RETURN_IF_ERROR(stat.status());
+  if (!stat->is_directory) return Status::invalid_argument(directory + " is not a folder");
   StoreOptions options;
   options.directory = directory;
   options.read_only = true;

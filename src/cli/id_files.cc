@@ -30,9 +30,14 @@ Result<std::vector<TokenId>> to_ids(const Json& list, const std::string& path) {
 }  // namespace
 
 Result<IdLists> read_id_file(const std::string& path) {
-  CAIRN_ASSIGN_OR_RETURN(const std::string text,
-                         read_text_file(posix_file_system(), path, kMaxFileBytes));
-  CAIRN_ASSIGN_OR_RETURN(const Json parsed, parse_json(text, path));
+  const auto text = read_text_file(posix_file_system(), path, kMaxFileBytes);
+  if (!text.is_ok()) {
+    return Status(text.status().code(),
+                  fmt::format("the file of ids cannot be read: {}; wanted {{\"ids\": [...]}} or a "
+                              "list of lists of ids",
+                              text.status().message()));
+  }
+  CAIRN_ASSIGN_OR_RETURN(const Json parsed, parse_json(*text, path));
   const Json* value = &parsed;
   if (parsed.is_object() && parsed.contains("ids")) value = &parsed["ids"];
   if (!value->is_array() || value->empty()) {

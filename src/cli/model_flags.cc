@@ -19,7 +19,7 @@ void ComputeFlags::declare(Arguments& arguments) {
                    "Instruction-set class of the kernels");
   arguments.choice(
       "--precision", &precision, {"fast", "f32"}, "f32 is the slow reference and implies --kv f32");
-  arguments.choice("--kv", &kv, {"", "f32", "bf16"}, "Encoding of cached rows; default bf16");
+  arguments.choice("--kv", &kv, {"f32", "bf16"}, "Encoding of cached rows; default bf16");
   arguments.integer("--threads", &threads, 0, 1024, "Compute threads; 0 = every usable processor");
 }
 
@@ -85,7 +85,14 @@ Result<uint32_t> context_for(const ModelSpec& spec, std::optional<uint64_t> aske
 
 Result<TextParts> load_text_parts(const std::string& model_dir, const std::string& template_file) {
   TextParts parts;
-  CAIRN_ASSIGN_OR_RETURN(parts.tokenizer, Tokenizer::load(model_dir));
+  auto tokenizer = Tokenizer::load(model_dir);
+  if (tokenizer.status().code() == StatusCode::kNotFound) {
+    return Status::not_found(
+        fmt::format("model {} has no tokenizer.json, so it cannot take text; add the file, or use "
+                    "`cairn score` and `cairn generate-ids`, which take ids",
+                    model_dir));
+  }
+  CAIRN_ASSIGN_OR_RETURN(parts.tokenizer, std::move(tokenizer));
   std::optional<std::string> own_template;
   if (!template_file.empty()) own_template = template_file;
   auto chat = ChatFormat::load(model_dir, own_template);

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 
 #include "base/json.h"
@@ -135,7 +136,17 @@ Status write_logits(const std::string& path,
   return writer.finish();
 }
 
+// Found out before the work, not after it.
+Status check_output_folder(const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code ignored;
+  if (folder.empty() || std::filesystem::is_directory(folder, ignored)) return Status::ok();
+  return Status::not_found(
+      fmt::format("--out {}: there is no folder {}; make it first", path, folder.string()));
+}
+
 Status run(const ScoreFlags& flags) {
+  CAIRN_RETURN_IF_ERROR(check_output_folder(flags.out));
   CAIRN_ASSIGN_OR_RETURN(const IdLists ids, read_id_file(flags.ids));
   ScoreOptions options;
   if (!flags.batch_with.empty()) {
