@@ -211,11 +211,12 @@ TEST_F(StoreFilesTest, LeftoversOfACrashAreRemoved) {
   open();
   write_all();
   files_.reset();
-  fs_.live().write_bytes("/store/tmp/17.abc", as_bytes("half an object"));
-  fs_.live().write_bytes("/store/index.log.0123.tmp", as_bytes("half a log"));
+  const std::string temp = "/store/tmp/17." + to_hex(objects_[0].key());
+  fs_.live().write_bytes(temp, as_bytes("half an object"));
+  fs_.live().write_bytes("/store/index.log.0123456789abcdef.tmp", as_bytes("half a log"));
   open();
   EXPECT_EQ(report_.n_temp_removed, 2U);
-  EXPECT_FALSE(fs_.live().exists("/store/tmp/17.abc"));
+  EXPECT_FALSE(fs_.live().exists(temp));
   EXPECT_EQ(report_.total_bytes, bytes_in_store());
 }
 
@@ -427,15 +428,18 @@ TEST_F(StoreFilesTest, QuarantineKeepsTheBytesAndTheReason) {
 
 TEST_F(StoreFilesTest, QuarantineIsThinnedAtOpen) {
   open();
-  for (int i = 0; i < 70; ++i) {
-    fs_.live().write_bytes(fmt::format("/store/quarantine/{}.run.x", i), as_bytes("damaged"));
-  }
+  const auto name = [](unsigned i) {
+    PageKey key;
+    key.bytes[0] = static_cast<std::byte>(i);
+    return fmt::format("/store/quarantine/{}.run.x", to_hex(key));
+  };
+  for (unsigned i = 0; i < 70; ++i) fs_.live().write_bytes(name(i), as_bytes("damaged"));
   open();
   size_t n_left = 0;
   for (const std::string& path : fs_.live().all_files())
     n_left += path.starts_with("/store/quarantine/") ? 1 : 0;
   EXPECT_EQ(n_left, 64U);
-  EXPECT_FALSE(fs_.live().exists("/store/quarantine/0.run.x"));
+  EXPECT_FALSE(fs_.live().exists(name(0)));
   EXPECT_EQ(report_.total_bytes, bytes_in_store());
 }
 
