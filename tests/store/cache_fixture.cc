@@ -26,7 +26,8 @@ void CacheFixture::attach(FileSystem& fs) {
   StoreOptions options;
   options.directory = "/store";
   options.io_engine = IoEngine::kInline;
-  Result<std::unique_ptr<StoreFiles>> files = StoreFiles::open(fs, clock_, options, &report_);
+  disk_clock_.advance(std::exchange(disk_lag_, std::chrono::milliseconds(0)));
+  Result<std::unique_ptr<StoreFiles>> files = StoreFiles::open(fs, disk_clock_, options, &report_);
   ASSERT_TRUE(files.is_ok()) << files.status().to_string();
   cache_->attach_disk(std::move(*files), report_, [this](StoreReply reply) {
     const bool is_read = std::holds_alternative<ReadReply>(reply);

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -76,6 +77,7 @@ class CacheFixture {
 
   void advance(std::chrono::milliseconds by) {
     clock_.advance(by);
+    disk_lag_ += by;
     cache_->poll();
   }
 
@@ -102,6 +104,9 @@ class CacheFixture {
 
   TieredCacheOptions options_;
   FakeClock clock_;
+  // The disk threads read their own clock, which only moves while there are none.
+  FakeClock disk_clock_;
+  std::chrono::milliseconds disk_lag_{0};
   FakeBackend backend_;
   RootSpec spec_ = fake_root(kSmallPage);
   uint32_t root_ = 0;

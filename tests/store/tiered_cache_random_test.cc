@@ -241,7 +241,7 @@ void run_steps(uint64_t seed, size_t n_steps, const TieredCacheOptions& options,
 
 TEST(TieredCacheRandom, WithRoomForAllNothingIsComputedTwice) {
   for (uint64_t seed = 1; seed <= 8; ++seed) {
-    run_steps(seed, testing::scaled(2000), small_options(2048), true);
+    run_steps(seed, testing::scaled(1000), small_options(2048), true);
     if (HasFailure()) return;
   }
 }
@@ -251,7 +251,7 @@ TEST(TieredCacheRandom, WithLittleMemoryDiskAndLuckNothingIsWrong) {
   options.ram_budget_bytes = 60 * testing::kSlotBytes;
   options.store_max_bytes = 200 << 10;
   for (uint64_t seed = 101; seed <= 108; ++seed) {
-    run_steps(seed, testing::scaled(2000), options, false);
+    run_steps(seed, testing::scaled(1000), options, false);
     if (HasFailure()) return;
   }
 }
