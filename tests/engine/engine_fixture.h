@@ -74,6 +74,12 @@ class TempDir {
   std::string path_;
 };
 
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+inline constexpr bool kIsSanitized = true;
+#else
+inline constexpr bool kIsSanitized = false;
+#endif
+
 // Random weights, 320 ids: a step takes a fraction of the demo's.
 inline constexpr const char* kTinyModel = "tests/data/oracles/llama";
 inline constexpr const char* kDemoModel = "models/cairn-demo";

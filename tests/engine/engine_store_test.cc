@@ -18,12 +18,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool kIsSanitized = true;
-#else
-constexpr bool kIsSanitized = false;
-#endif
-
 EngineSetup with_store(const TempDir& folder) {
   EngineSetup setup = default_setup();
   setup.store = folder.path();
