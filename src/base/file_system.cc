@@ -202,7 +202,7 @@ class PosixFileSystem final : public FileSystem {
 int open_flags(FileMode mode) {
   switch (mode) {
     case FileMode::kRead:
-      return O_RDONLY;
+      return O_RDONLY | O_NONBLOCK;  // a FIFO must not hang the caller; regular files ignore it
     case FileMode::kWrite:
       return O_RDWR | O_CREAT | O_TRUNC;
     case FileMode::kAppend:
@@ -231,6 +231,14 @@ Result<std::unique_ptr<File>> PosixFileSystem::open(const std::string& path,
     if (fd.is_open()) ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_NOREUSE);
   }
   if (!fd.is_open()) return Status::from_errno(errno, fmt::format("open {}", path));
+
+  struct stat st {};
+
+  if (::fstat(fd.get(), &st) != 0) return Status::from_errno(errno, fmt::format("stat {}", path));
+  if (!S_ISREG(st.st_mode)) {
+    return Status::io(
+        fmt::format("open {}: it is not a regular file; give the path of a file", path));
+  }
   return std::unique_ptr<File>(
       std::make_unique<PosixFile>(std::move(fd), path, options.mode, direct));
 }
@@ -275,11 +283,12 @@ Result<std::vector<DirEntry>> PosixFileSystem::list(const std::string& path) {
     if (entry == nullptr) break;
     DirEntry out{entry->d_name, entry->d_type == DT_DIR};
     if (out.name == "." || out.name == "..") continue;
-    if (entry->d_type == DT_UNKNOWN || entry->d_type == DT_LNK) {
+    if (entry->d_type == DT_UNKNOWN) {
       struct stat st {};
 
       out.is_directory =
-          ::fstatat(::dirfd(dir.get()), entry->d_name, &st, 0) == 0 && S_ISDIR(st.st_mode);
+          ::fstatat(::dirfd(dir.get()), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+          S_ISDIR(st.st_mode);
     }
     entries.push_back(std::move(out));
   }

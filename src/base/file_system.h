@@ -98,7 +98,8 @@ class FileSystem {
   virtual Status rename(const std::string& from, const std::string& to) = 0;
   virtual Status remove(const std::string& path) = 0;  // kNotFound when missing
   virtual Status make_directories(const std::string& path, int permissions = 0700) = 0;
-  // Names in no particular order, without "." and "..".
+  // Names in no particular order, without "." and "..". A symbolic link is not a directory,
+  // whatever it points to: who cleans up must not follow one out of the folder.
   virtual Result<std::vector<DirEntry>> list(const std::string& path) = 0;
   virtual Result<FileStat> stat(const std::string& path) = 0;
   // fsync of a folder: renames and removals in it survive power loss.

@@ -13,7 +13,7 @@
 namespace cairn {
 
 Result<Mapping> Mapping::open(const std::string& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd.is_open()) return Status::from_errno(errno, fmt::format("open {}", path));
 
   struct stat st {};

@@ -1,4 +1,5 @@
 // The `cairn` program: finds the command and hands over.
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -66,7 +67,13 @@ int dispatch(int argc, const char* const* argv) {
 
 int main(int argc, char** argv) {
   try {
-    return dispatch(argc, argv);
+    const int status = dispatch(argc, argv);
+    // Output that could not be written (a full disk, a closed pipe) is a failure like any other.
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+      std::fprintf(stderr, "error: standard output: %s\n", std::strerror(errno));
+      return status == cairn::cli::kExitOk ? cairn::cli::kExitFailed : status;
+    }
+    return status;
   } catch (
       const std::exception& error) {  // no layer lets one through; this is for what we overlooked
     std::fprintf(stderr, "cairn: internal error: %s\n", error.what());

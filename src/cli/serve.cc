@@ -131,7 +131,7 @@ Status run(const ServeFlags& flags) {
   signals.watch([&server] { server->request_stop(kDrainLimit); });
   server->run();
 
-  const FlushReport report = engine.drain_and_stop(kDrainLimit, kFlushLimit);
+  const FlushReport report = engine.drain_and_stop(std::chrono::milliseconds(0), kFlushLimit);
   if (report.status.is_ok()) {
     log_info("stopped; {} objects, {} written before the end",
              report.n_objects,

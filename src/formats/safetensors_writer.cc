@@ -62,6 +62,29 @@ Result<uint64_t> lay_out(std::vector<TensorInfo>* tensors) {
   return end;
 }
 
+// The file that the rename at the end will replace: links are followed, so that they stay links.
+// Devices and pipes are refused: a rename would put a file in their place.
+Result<std::string> writable_target(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (!fs::exists(status)) {
+    const fs::path folder = fs::path(path).parent_path();
+    if (!folder.empty() && !fs::is_directory(folder, error)) {
+      return Status::not_found(
+          fmt::format("{}: the folder {} does not exist; make it first", path, folder.string()));
+    }
+    return path;
+  }
+  if (!fs::is_regular_file(status)) {
+    return Status::invalid_argument(
+        fmt::format("{}: not a regular file; give a file's path to write to", path));
+  }
+  fs::path target = fs::canonical(path, error);
+  if (error) return Status::io(fmt::format("{}: {}", path, error.message()));
+  return target.string();
+}
+
 }  // namespace
 
 struct SafetensorsWriter::State {
@@ -116,9 +139,10 @@ Result<SafetensorsWriter> SafetensorsWriter::create(
   Result<uint64_t> n_data = lay_out(&tensors);
   if (!n_data.is_ok()) return n_data.status().with_prefix(path);
   CAIRN_ASSIGN_OR_RETURN(const std::string header, header_json(tensors, metadata));
+  CAIRN_ASSIGN_OR_RETURN(std::string target, writable_target(path));
   auto state = std::make_unique<State>();
-  state->path = path;
-  state->temp_path = fmt::format("{}.tmp-{}", path, random_hex_128());
+  state->temp_path = fmt::format("{}.tmp-{}", target, random_hex_128());
+  state->path = std::move(target);
   state->n_data_missing = *n_data;
   OpenOptions options;
   options.mode = FileMode::kWrite;

@@ -1,17 +1,27 @@
 #include "kernels/isa.h"
 
+#include <cpuid.h>
 #include <fmt/format.h>
 
 namespace cairn {
 
 namespace {
 
+// clang 16's __builtin_cpu_supports does not know "f16c": CPUID leaf 1, ECX bit 29.
+bool has_f16c() {
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & (1U << 29)) != 0;
+}
+
 bool cpu_has(Isa isa) {
   switch (isa) {
     case Isa::kAvx2:
       // Highway's AVX2 target also wants the last three, which every AVX2 processor has.
       return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 &&
-             __builtin_cpu_supports("f16c") != 0 && __builtin_cpu_supports("bmi2") != 0 &&
+             has_f16c() && __builtin_cpu_supports("bmi2") != 0 &&
              __builtin_cpu_supports("pclmul") != 0 && __builtin_cpu_supports("aes") != 0;
     case Isa::kAvx512:
       return cpu_has(Isa::kAvx2) && __builtin_cpu_supports("avx512f") != 0 &&

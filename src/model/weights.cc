@@ -196,9 +196,12 @@ class Loader {
       size_t layer_idx = 0;
       const char* const end = name.data() + name.size();
       const auto number = std::from_chars(name.data() + at.size(), end, layer_idx);
-      // A layer numbered n_layers or higher belongs to multi-token prediction.
-      if (number.ec != std::errc() || layer_idx >= spec_.layers.size()) continue;
+      if (number.ec != std::errc()) continue;
       const std::string rest = number.ptr == end ? std::string() : std::string(number.ptr + 1, end);
+      if (layer_idx >= spec_.layers.size()) {
+        CAIRN_RETURN_IF_ERROR(check_layer_beyond(layer_idx));
+        continue;
+      }
       if (places(layer_idx).contains(rest)) continue;
       return Status::unsupported(
           fmt::format("tensor {:?} has no place in a {} model of this config, and leaving it out "
@@ -208,6 +211,22 @@ class Loader {
                       fmt::join(places(layer_idx), ", ")));
     }
     return Status::ok();
+  }
+
+  // A layer numbered n_layers or higher may be ignored when it is one of multi-token prediction,
+  // which has projections of its own. One made of nothing but ordinary weights is a layer that the
+  // config forgot.
+  Status check_layer_beyond(size_t layer_idx) const {
+    const std::string at = prefix_ + "layers." + std::to_string(layer_idx) + ".";
+    const auto ordinary = places(0);
+    for (const std::string& name : checkpoint_.names()) {
+      if (name.starts_with(at) && !ordinary.contains(name.substr(at.size()))) return Status::ok();
+    }
+    return Status::invalid_argument(fmt::format(
+        "the weights hold an ordinary layer {}, but num_hidden_layers is {}; correct the "
+        "config, or results would be those of a shorter model",
+        layer_idx,
+        spec_.layers.size()));
   }
 
   void report(std::string_view what) const {

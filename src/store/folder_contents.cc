@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "store/root_description.h"
 #include "store/store_files_impl.h"
 
 namespace cairn {
@@ -23,6 +24,28 @@ std::optional<std::pair<PageKey, ObjectKind>> parse_object_name(std::string_view
     return std::pair(*digest_from_hex(name.substr(0, 64)), kind);
   }
   return std::nullopt;
+}
+
+// Only what this program wrote may be removed; a store's folder can hold other people's files.
+
+// What write_file_atomically() leaves behind: "<file>.<16 hex>.tmp" of the store's own files.
+bool is_atomic_write_temp(std::string_view name) {
+  for (const std::string_view file : {kIndexFileName, kRootFileName}) {
+    if (name.size() != file.size() + 1 + 16 + kTempSuffix.size()) continue;
+    if (name.starts_with(file) && name[file.size()] == '.' && name.ends_with(kTempSuffix) &&
+        is_hex(name.substr(file.size() + 1, 16))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// "<number>.<64 hex>", see StoreFiles::Impl::temp_path.
+bool is_object_temp(std::string_view name) {
+  const size_t dot = name.find('.');
+  if (dot == 0 || dot == std::string_view::npos || name.size() != dot + 1 + 64) return false;
+  return name.substr(0, dot).find_first_not_of("0123456789") == std::string_view::npos &&
+         is_hex(name.substr(dot + 1));
 }
 
 class Lister {
@@ -55,7 +78,7 @@ class Lister {
   }
 
   void other_file(const std::string& path, std::string_view name) {
-    if (name.ends_with(kTempSuffix)) {
+    if (is_atomic_write_temp(name)) {
       contents_.temp_files.push_back(path);
     } else {
       contents_.other_bytes += size_of(path);
@@ -65,7 +88,13 @@ class Lister {
   Status list_temp(const std::string& path) {
     CAIRN_ASSIGN_OR_RETURN(const std::vector<DirEntry> entries, fs_.list(path));
     for (const DirEntry& entry : entries) {
-      if (!entry.is_directory) contents_.temp_files.push_back(path + "/" + entry.name);
+      if (entry.is_directory) continue;
+      const std::string file = path + "/" + entry.name;
+      if (is_object_temp(entry.name)) {
+        contents_.temp_files.push_back(file);
+      } else {
+        contents_.other_bytes += size_of(file);
+      }
     }
     return Status::ok();
   }

@@ -160,6 +160,51 @@ void remove_temp_files(FileSystem& fs, const FolderContents& contents, OpenRepor
   }
 }
 
+// "<64 hex>.<kind>.<reason>" or "index.log.<reason>", see StoreFiles::Impl::set_aside. Other files
+// are not ours to remove.
+bool is_quarantined_name(std::string_view name) {
+  if (name.starts_with(kIndexFileName)) return name.substr(kIndexFileName.size()).starts_with('.');
+  return name.size() > 65 && name[64] == '.' &&
+         name.substr(0, 64).find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+// The folders that clean-up works in must be the store's own: a link would lead it elsewhere.
+Status check_own_folders(FileSystem& fs, const std::string& directory) {
+  CAIRN_ASSIGN_OR_RETURN(const std::vector<DirEntry> entries, fs.list(directory));
+  for (const DirEntry& entry : entries) {
+    if ((entry.name == "tmp" || entry.name == "quarantine") && !entry.is_directory) {
+      return Status::invalid_argument(
+          fmt::format("{}/{} is a link or a file, not a folder of the store's own; move it away or "
+                      "give another folder with --store",
+                      directory,
+                      entry.name));
+    }
+  }
+  return Status::ok();
+}
+
+void log_damage(const std::string& directory, const OpenReport& report) {
+  if (report.index_was_rebuilt) {
+    log_warning(
+        "store {}: the index was lost or unreadable and was rebuilt from the objects; only "
+        "recency is lost",
+        directory);
+  }
+  if (report.n_bad_records > 0) {
+    log_warning(
+        "store {}: skipped {} damaged records of the index", directory, report.n_bad_records);
+  }
+  if (report.n_missing_files > 0) {
+    log_warning(
+        "store {}: {} objects of the index have no file", directory, report.n_missing_files);
+  }
+  if (report.n_unknown_version > 0) {
+    log_warning("store {}: left {} objects of an unknown version alone",
+                directory,
+                report.n_unknown_version);
+  }
+}
+
 void thin_quarantine(FileSystem& fs, const std::string& folder, FolderContents* contents) {
   const auto entries = fs.list(folder);
   if (!entries.is_ok() || entries->size() <= kQuarantineFilesMax) return;
@@ -167,7 +212,9 @@ void thin_quarantine(FileSystem& fs, const std::string& folder, FolderContents* 
   for (const DirEntry& entry : *entries) {
     const std::string path = folder + "/" + entry.name;
     const auto stat = fs.stat(path);
-    if (stat.is_ok() && !stat->is_directory) files.emplace_back(stat->mtime_ns, path);
+    if (!entry.is_directory && stat.is_ok() && is_quarantined_name(entry.name)) {
+      files.emplace_back(stat->mtime_ns, path);
+    }
   }
   std::sort(files.begin(), files.end());
   const size_t n_excess =
@@ -188,6 +235,7 @@ Status StoreFiles::Impl::open(OpenReport* report) {
   } else {
     CAIRN_RETURN_IF_ERROR(fs.make_directories(options.directory, 0700));
     CAIRN_ASSIGN_OR_RETURN(lock, fs.lock(folder(kLockFileName)));
+    CAIRN_RETURN_IF_ERROR(check_own_folders(fs, options.directory));
     CAIRN_RETURN_IF_ERROR(fs.make_directories(folder("tmp"), 0700));
   }
   const std::string log_path = folder(kIndexFileName);
@@ -229,6 +277,7 @@ Status StoreFiles::Impl::open(OpenReport* report) {
     if (!rewritten.is_ok()) log_warning("store: {}", rewritten.to_string());
   }
   report->total_bytes += log->size_bytes();
+  log_damage(options.directory, *report);
   return Status::ok();
 }
 

@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <vector>
 
 #include "base/coding.h"
+#include "base/mapping.h"
 #include "support/memory_file_system.h"
 #include "support/recording_file_system.h"
 #include "support/temp_folder.h"
@@ -253,6 +255,26 @@ TEST(PosixFileSystemDeathTest, AppendAndWriteNeedTheirMode) {
                "not opened for appending");
   EXPECT_DEATH(static_cast<void>(appender->write_at(0, as_bytes("x")).is_ok()),
                "opened for appending");
+}
+
+TEST(PosixFileSystem, AFifoIsRefusedAndDoesNotHang) {
+  const TempFolder folder;
+  const std::string path = folder.file("fifo");
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  const auto file = posix_file_system().open(path, {});
+  ASSERT_FALSE(file.is_ok());
+  EXPECT_EQ(file.status().code(), StatusCode::kIo);
+  EXPECT_FALSE(Mapping::open(path).is_ok());
+}
+
+TEST(PosixFileSystem, ALinkToAFolderIsNotListedAsAFolder) {
+  const TempFolder folder;
+  const TempFolder other;
+  std::filesystem::create_directory_symlink(other.path(), folder.file("link"));
+  const auto entries = posix_file_system().list(folder.path());
+  ASSERT_TRUE(entries.is_ok());
+  ASSERT_EQ(entries->size(), 1U);
+  EXPECT_FALSE(entries->front().is_directory);
 }
 
 }  // namespace

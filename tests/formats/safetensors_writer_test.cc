@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "formats/safetensors.h"
@@ -132,6 +135,24 @@ TEST(SafetensorsWriter, RefusesBadDeclarations) {
   EXPECT_EQ(SafetensorsWriter::create(folder / "no/such/folder/x", {}).status().code(),
             StatusCode::kNotFound);
   EXPECT_EQ(n_files(folder.path()), 0U);
+}
+
+TEST(SafetensorsWriter, RefusesPipesAndFollowsLinks) {
+  const TempFolder folder;
+  const std::string pipe = (folder / "pipe");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const auto refused = SafetensorsWriter::create(pipe, {});
+  ASSERT_FALSE(refused.is_ok());
+  EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+
+  std::ofstream((folder / "target")) << "old";
+  std::filesystem::create_symlink((folder / "target"), (folder / "link"));
+  auto writer = SafetensorsWriter::create((folder / "link"), {});
+  ASSERT_TRUE(writer.is_ok()) << writer.status().to_string();
+  ASSERT_TRUE(writer->finish().is_ok());
+  EXPECT_TRUE(std::filesystem::is_symlink((folder / "link")));
+  EXPECT_TRUE(SafetensorsFile::open((folder / "target")).is_ok());
 }
 
 }  // namespace

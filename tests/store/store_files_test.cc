@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
 #include <set>
 
 #include "base/coding.h"
@@ -15,6 +16,7 @@
 #include "store/root_description.h"
 #include "store/store_fixture.h"
 #include "support/recording_file_system.h"
+#include "support/temp_folder.h"
 
 namespace cairn {
 namespace {
@@ -751,6 +753,43 @@ TEST_F(PosixStoreTest, AnUnusableFolderIsAnErrorNotACrash) {
   EXPECT_FALSE(
       StoreFiles::open(posix_file_system(), clock_, {.directory = "/proc/no/such"}, &report_)
           .is_ok());
+}
+
+// A store's folder may be one that people use for other things as well.
+TEST(StoreFilesOnDisk, NeverRemovesFilesThatAreNotItsOwn) {
+  const TempFolder folder;
+  const FakeClock clock;
+  const auto put = [&](const std::string& name) {
+    std::filesystem::create_directories(std::filesystem::path(folder.file(name)).parent_path());
+    std::ofstream(folder.file(name)) << "keep";
+    return folder.file(name);
+  };
+  const std::vector<std::string> foreign = {
+      put("tmp/thesis.odt"), put("paper.tmp"), put("tmp/1.txt")};
+  const std::string ours = put("tmp/7." + std::string(64, 'a'));
+  StoreOptions options;
+  options.directory = folder.path();
+  OpenReport report;
+  const auto files = StoreFiles::open(posix_file_system(), clock, options, &report);
+  ASSERT_TRUE(files.is_ok()) << files.status().to_string();
+  for (const std::string& path : foreign) EXPECT_TRUE(std::filesystem::exists(path)) << path;
+  EXPECT_FALSE(std::filesystem::exists(ours));
+  EXPECT_EQ(report.n_temp_removed, 1U);
+}
+
+TEST(StoreFilesOnDisk, RefusesATempFolderThatIsALink) {
+  const TempFolder folder;
+  const TempFolder victim;
+  const FakeClock clock;
+  std::ofstream(victim.file("7." + std::string(64, 'a'))) << "keep";
+  std::filesystem::create_directory_symlink(victim.path(), folder.file("tmp"));
+  StoreOptions options;
+  options.directory = folder.path();
+  OpenReport report;
+  const auto files = StoreFiles::open(posix_file_system(), clock, options, &report);
+  ASSERT_FALSE(files.is_ok());
+  EXPECT_EQ(files.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(std::filesystem::exists(victim.file("7." + std::string(64, 'a'))));
 }
 
 }  // namespace
