@@ -61,8 +61,9 @@ bool read_message(JsonFields& fields, size_t index, Json* message) {
     fields.fail("messages", fmt::format("messages[{}] must be an object with a role", index));
     return false;
   }
-  Json& role = (*message)["role"];
-  if (role == "developer") role = "system";
+  // By value: adding a key below moves the members of an ordered object.
+  const Json role = (*message)["role"] == "developer" ? Json("system") : (*message)["role"];
+  (*message)["role"] = role;
   if (role != "system" && role != "user" && role != "assistant" && role != "tool") {
     fields.fail(
         "messages",

@@ -4,6 +4,7 @@
 
 #include <charconv>
 
+#include "base/hash.h"
 #include "base/json.h"
 #include "engine/sampler.h"
 
@@ -14,6 +15,8 @@ constexpr size_t kMaxStopStrings = 16;
 constexpr size_t kMaxStopBytes = 1024;
 constexpr uint32_t kMaxChoices = 8;
 constexpr size_t kMaxLogitBias = 1024;
+// Looking a field up searches all of them, so a hostile body must not have millions.
+constexpr size_t kMaxBodyFields = 1000;
 
 void read_stop(JsonFields& fields, std::vector<std::string>* out) {
   const Json* value = fields.find("stop");
@@ -107,7 +110,7 @@ void read_stream_options(JsonFields& fields, CommonSettings* out) {
   nested.read("include_usage", &out->include_usage);
   nested.ignore({"include_obfuscation"});
   nested.refuse_unknown();
-  if (nested.has_failed()) fields.fail("stream_options", nested.error().message);
+  if (nested.has_failed()) fields.fail(nested.error().param, nested.error().message);
 }
 
 void read_cairn(JsonFields& fields, GenerationRequest* out) {
@@ -131,7 +134,7 @@ void read_cairn(JsonFields& fields, GenerationRequest* out) {
   nested.require_neutral("proposals", {Json(false), Json("none"), Json::array()}, kLater);
   nested.require_neutral("priority", {Json(0)}, kLater);
   nested.refuse_unknown();
-  if (nested.has_failed()) fields.fail("cairn", nested.error().message);
+  if (nested.has_failed()) fields.fail(nested.error().param, nested.error().message);
 }
 
 }  // namespace
@@ -141,6 +144,10 @@ std::variant<Json, ApiError> parse_body(std::string_view body) {
   if (!parsed.is_ok()) return api_error(parsed.status());
   if (!parsed->is_object())
     return api_error(Status::invalid_argument("request body: wanted a JSON object"));
+  if (parsed->size() > kMaxBodyFields) {
+    return api_error(Status::invalid_argument(fmt::format(
+        "request body: holds {} fields, at most {} are read", parsed->size(), kMaxBodyFields)));
+  }
   return std::move(*parsed);
 }
 
@@ -168,7 +175,7 @@ void read_common(JsonFields& fields, const ServedModel& model, CommonSettings* o
   read_stream_options(fields, out);
   read_cairn(fields, &out->generation);
   fields.read("n", &out->n, 1, kMaxChoices);
-  fields.read("max_tokens", &out->generation.max_tokens, 1, UINT32_MAX);
+  fields.read("max_tokens", &out->generation.max_tokens, out->min_max_tokens, UINT32_MAX);
   fields.read("ignore_eos", &out->generation.ignore_stop_ids);
   // These are about the service that the client was written for, not about the answer.
   fields.ignore({"user",
@@ -178,6 +185,9 @@ void read_common(JsonFields& fields, const ServedModel& model, CommonSettings* o
                  "safety_identifier",
                  "prompt_cache_key",
                  "prompt_cache_retention"});
+  // One seed for all choices: the reply reports one, and it must make all of them again. 53 bits,
+  // so that it survives a client whose numbers are doubles.
+  if (!out->generation.sampling.seed) out->generation.sampling.seed = random_u64() >> 11;
   out->generation.model = model.engine_index;
   out->generation.stop_ids = model.stop_ids;
 }
@@ -189,8 +199,10 @@ std::optional<ApiError> add_choices(const CommonSettings& settings,
                                     PreparedRequest* out) {
   if (prompt.empty())
     return api_error(Status::invalid_argument("the prompt has no tokens"), std::string(param));
-  // One token must fit behind the prompt; what max_tokens asks for beyond the context is cut there.
-  if (prompt.size() >= model.context_tokens) {
+  // One token must fit behind the prompt (none when none is wanted); what max_tokens asks for
+  // beyond the context is cut there.
+  const size_t n_reply_tokens = settings.generation.max_tokens == 0U ? 0 : 1;
+  if (prompt.size() + n_reply_tokens > model.context_tokens) {
     ApiError error = api_error(
         Status::invalid_argument(fmt::format("the prompt has {} tokens, but the context holds {} "
                                              "and the reply needs at least one; shorten "

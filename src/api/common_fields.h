@@ -21,11 +21,12 @@ std::shared_ptr<const ServedModel> pick_model(JsonFields& fields,
                                               const ModelList& models,
                                               ApiError* not_found);
 
-// One request's shared settings; `max_tokens_field` names the accepted spellings.
+// One request's shared settings.
 struct CommonSettings {
   GenerationRequest generation;  // without a prompt
   std::vector<std::string> stop;
   uint32_t n = 1;
+  uint32_t min_max_tokens = 1;  // 0 where a prompt may be scored without a reply
   bool stream = false;
   bool include_usage = false;
 };

@@ -91,6 +91,7 @@ PrepareResult prepare_chat(std::string_view body, const ModelList& models, int64
   request.stop = std::move(settings.stop);
   request.stream = settings.stream;
   request.include_usage = settings.include_usage;
+  request.choices_per_prompt = settings.n;
   std::vector<TokenId> prompt = model->tokenizer->encode(*rendered, false);
   request.prompt_ids_hash = prompt_ids_hash(prompt);
   if (auto error = add_choices(settings, *model, std::move(prompt), "messages", &request))

@@ -83,6 +83,7 @@ PrepareResult prepare_completions(std::string_view body,
   PreparedRequest request;
   CommonSettings settings;
   std::vector<std::vector<TokenId>> prompts;
+  settings.min_max_tokens = 0;
   read_common(fields, *model, &settings);
   read_legacy_logprobs(fields, &settings.generation);
   fields.read("echo", &request.echo);

@@ -21,9 +21,8 @@ struct PreparedRequest {
   std::shared_ptr<const ServedModel> model;
   std::string id;  // "chatcmpl-..." or "cmpl-..."
   int64_t created_unix = 0;
-  std::vector<GenerationRequest>
-      choices;                    // n per prompt, in index order; seeds are derived for n > 1
-  std::vector<std::string> stop;  // stop strings, at most 16; cut from the reply
+  std::vector<GenerationRequest> choices;  // n per prompt, in index order; they share one seed
+  std::vector<std::string> stop;           // stop strings, at most 16; cut from the reply
   bool stream = false;
   bool include_usage = false;           // stream_options.include_usage
   bool echo = false;                    // completions: the prompt's text comes first

@@ -6,18 +6,22 @@
 
 #include "api/reply_json.h"
 #include "base/json.h"
+#include "text/utf8.h"
 
 namespace cairn {
 namespace {
 
 // What has been collected of one choice.
 struct Choice {
-  explicit Choice(TextStream stream) : text(std::move(stream)) {}
+  explicit Choice(const PreparedRequest& request)
+      : text(request.model->tokenizer, request.stop),
+        offsets(request.model->tokenizer, /*skip_special_tokens=*/true) {}
 
   TextStream text;
+  Detokenizer offsets;  // the same text without what stop strings hold back, to count in
   std::string collected;
   std::vector<LoggedToken> logged;  // with logprobs only
-  size_t text_offset = 0;           // legacy logprobs: where the next token's text begins
+  size_t text_offset = 0;           // legacy logprobs: code points before the next token
   std::string finish_reason;        // empty while running
   RequestUsage usage;
   uint64_t n_tokens = 0;  // up to the one that completed a stop string
@@ -30,7 +34,7 @@ struct Choice {
 struct Reply::Impl {
   explicit Impl(const PreparedRequest& prepared) : request(prepared) {
     for (size_t i = 0; i < request.choices.size(); ++i) {
-      choices.emplace_back(TextStream(request.model->tokenizer, request.stop));
+      choices.emplace_back(request);
     }
     want_logprobs = request.choices.front().want_logprobs;
   }
@@ -84,7 +88,7 @@ struct Reply::Impl {
   std::string take(Choice& choice, const GeneratedToken& token) {
     std::string text;
     if (!token.is_stop) text = choice.text.append(token.id);
-    if (want_logprobs && !token.is_stop) log(choice, token);
+    if (want_logprobs && !token.is_stop) log(choice, token, /*has_logprob=*/true);
     ++choice.n_tokens;
     if (choice.text.is_stopped()) {
       choice.is_stopped = true;
@@ -93,10 +97,9 @@ struct Reply::Impl {
     return text;
   }
 
-  void log(Choice& choice, const GeneratedToken& token) {
-    LoggedToken logged{token, choice.text_offset};
-    choice.text_offset += request.model->tokenizer->token_bytes(token.id).size();
-    choice.logged.push_back(std::move(logged));
+  static void log(Choice& choice, const GeneratedToken& token, bool has_logprob) {
+    choice.logged.push_back({token, choice.text_offset, has_logprob});
+    choice.text_offset += utf8::length(choice.offsets.append(token.id));
   }
 
   UsageTotals totals() const {
@@ -130,7 +133,8 @@ std::string Reply::on_started(size_t index, const RequestUsage& usage) {
   const PreparedRequest& request = impl_->request;
   if (request.echo) {
     choice.collected = request.echo_texts[index / request.choices_per_prompt];
-    if (!request.choices[index].prompt_logprobs) choice.text_offset = choice.collected.size();
+    if (!request.choices[index].prompt_logprobs)
+      choice.text_offset = utf8::length(choice.collected);
   }
   if (request.dialect == Dialect::kChat)
     return impl_->event(impl_->chunk(index, "", true, nullptr, ""));
@@ -140,7 +144,8 @@ std::string Reply::on_started(size_t index, const RequestUsage& usage) {
 
 std::string Reply::on_prompt_logprobs(size_t index, std::vector<GeneratedToken> tokens) {
   Choice& choice = impl_->choices[index];
-  for (const GeneratedToken& token : tokens) impl_->log(choice, token);
+  for (size_t i = 0; i < tokens.size(); ++i) Impl::log(choice, tokens[i], /*has_logprob=*/i > 0);
+  choice.text_offset += utf8::length(choice.offsets.finish());
   return impl_->event(
       impl_->chunk(index, choice.collected, false, impl_->logprobs_json(choice.logged), ""));
 }

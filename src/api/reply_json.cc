@@ -3,13 +3,23 @@
 #include <fmt/format.h>
 
 #include "base/json.h"
+#include "text/utf8.h"
 
 namespace cairn {
 namespace {
 
-// Single tokens may be parts of characters; the "bytes" field has them exactly.
+// Single tokens may be parts of characters, which dump_json replaces; the "bytes" field has them
+// exactly.
 Json token_text(const Tokenizer& tokenizer, TokenId id) {
   return std::string(tokenizer.token_bytes(id));
+}
+
+std::string legacy_token_text(const Tokenizer& tokenizer, TokenId id) {
+  const std::string_view bytes = tokenizer.token_bytes(id);
+  if (utf8::is_valid(bytes)) return std::string(bytes);
+  std::string out = "bytes:";
+  for (const char c : bytes) out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  return out;
 }
 
 Json token_bytes_json(const Tokenizer& tokenizer, TokenId id) {
@@ -100,16 +110,17 @@ Json legacy_logprobs(const Tokenizer& tokenizer, std::span<const LoggedToken> to
            {"top_logprobs", Json::array()},
            {"text_offset", Json::array()}};
   for (const LoggedToken& logged : tokens) {
-    // The first token of a prompt has nothing before it, so no probability.
-    const bool has_logprob =
-        !(logged.text_offset == 0 && logged.token.logprob == 0 && logged.token.top.empty());
-    out["tokens"].push_back(token_text(tokenizer, logged.token.id));
-    out["token_logprobs"].push_back(has_logprob ? json_float(logged.token.logprob) : Json(nullptr));
+    const GeneratedToken& token = logged.token;
+    std::string text = legacy_token_text(tokenizer, token.id);
     Json top = Json::object();
-    for (const TokenLogprob& entry : logged.token.top) {
-      top[std::string(tokenizer.token_bytes(entry.id))] = json_float(entry.logprob);
+    for (const TokenLogprob& entry : token.top) {
+      std::string name = legacy_token_text(tokenizer, entry.id);
+      if (!top.contains(name)) top[std::move(name)] = json_float(entry.logprob);
     }
-    out["top_logprobs"].push_back(has_logprob ? std::move(top) : Json(nullptr));
+    if (!top.contains(text)) top[text] = json_float(token.logprob);
+    out["tokens"].push_back(std::move(text));
+    out["token_logprobs"].push_back(logged.has_logprob ? json_float(token.logprob) : Json(nullptr));
+    out["top_logprobs"].push_back(logged.has_logprob ? std::move(top) : Json(nullptr));
     out["text_offset"].push_back(logged.text_offset);
   }
   return out;

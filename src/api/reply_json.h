@@ -12,15 +12,19 @@
 
 namespace cairn {
 
-// A token whose logprobs are told, and where its text begins in the choice's text (bytes).
+// A token whose logprobs are told, and where its text begins in the choice's text (code points, as
+// OpenAI counts). A token that begins inside a character has that character's offset.
 struct LoggedToken {
   GeneratedToken token;
   size_t text_offset = 0;
+  bool has_logprob = true;  // false for a prompt's first token: nothing stands before it
 };
 
 // {"content": [{"token", "logprob", "bytes", "top_logprobs": [...]}], "refusal": null}
 Json chat_logprobs(const Tokenizer& tokenizer, std::span<const LoggedToken> tokens);
-// {"tokens", "token_logprobs", "top_logprobs", "text_offset"}
+// {"tokens", "token_logprobs", "top_logprobs", "text_offset"}. A token that is not whole characters
+// is spelt "bytes:\xNN\xNN", so that two of them stay two keys of top_logprobs. The chosen token is
+// always one of top_logprobs.
 Json legacy_logprobs(const Tokenizer& tokenizer, std::span<const LoggedToken> tokens);
 
 // Sums over the choices of one request.

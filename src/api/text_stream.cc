@@ -1,5 +1,6 @@
 // Stop strings over a stream: what may be the front of one is held back until it is decided.
 #include <algorithm>
+#include <utility>
 
 #include "api/reply.h"
 
@@ -31,9 +32,18 @@ std::string TextStream::finish() {
 
 std::string TextStream::release(std::string text, bool at_end) {
   held_ += text;
-  // The match that begins first wins; of two that begin together either cuts at the same place.
+  // The match that is complete first wins, and of two that end together the longer one: so the
+  // answer does not depend on how the text was cut into tokens.
   size_t cut = std::string::npos;
-  for (const std::string& stop : stop_) cut = std::min(cut, held_.find(stop));
+  size_t end = std::string::npos;
+  for (const std::string& stop : stop_) {
+    const size_t begin = held_.find(stop);
+    if (begin == std::string::npos) continue;
+    if (std::pair(begin + stop.size(), begin) < std::pair(end, cut)) {
+      cut = begin;
+      end = begin + stop.size();
+    }
+  }
   if (cut != std::string::npos) {
     is_stopped_ = true;
     std::string certain = held_.substr(0, cut);

@@ -1,5 +1,8 @@
 #include "server/connection.h"
 
+#include <poll.h>
+
+#include <array>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/redirect_error.hpp>
@@ -26,6 +29,15 @@ using Stream = beast::basic_stream<asio::generic::stream_protocol>;
 using Response = http::response<http::string_body>;
 
 constexpr uint32_t kMaxHeaderBytes = 64 * 1024;
+// A body may take longer than a header: this much for each of its bytes on top.
+constexpr uint64_t kSlowestBodyBytesPerSecond = 128 * 1024;
+// While unread bytes hide the end of a connection, it is looked for so often.
+constexpr std::chrono::milliseconds kLeavingPoll{250};
+// A refused request's bytes are read and dropped for so long, so that closing does not reset the
+// connection before the client has read why.
+constexpr std::chrono::milliseconds kLingerTime{1000};
+constexpr size_t kLingerBytes = size_t{16} << 20;
+constexpr size_t kMaxRefusing = 64;
 
 // What the coroutines of one connection share: the one that answers and the one that watches for
 // the client's leaving.
@@ -39,6 +51,22 @@ struct Connection {
   beast::flat_buffer buffer;
 };
 
+// Counts while it lives, however its scope is left.
+class Counted {
+ public:
+  explicit Counted(size_t& counter) : counter_(counter) { ++counter_; }
+
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+  Counted(Counted&&) = delete;
+  Counted& operator=(Counted&&) = delete;
+
+  ~Counted() { --counter_; }
+
+ private:
+  size_t& counter_;
+};
+
 using Shared = std::shared_ptr<Connection>;
 
 std::string field(const http::request<http::string_body>& request, std::string_view name) {
@@ -46,14 +74,34 @@ std::string field(const http::request<http::string_body>& request, std::string_v
   return it == request.end() ? "" : std::string(it->value());
 }
 
-HttpRequest to_request(http::request<http::string_body> message) {
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+// Clients escape what they put into a path (model names hold ':' and '/'). Bad escapes stay as
+// they are.
+std::string without_escapes(std::string_view path) {
+  std::string out;
+  for (size_t i = 0; i < path.size(); ++i) {
+    const int high = path[i] == '%' && i + 2 < path.size() ? hex_digit(path[i + 1]) : -1;
+    const int low = high >= 0 ? hex_digit(path[i + 2]) : -1;
+    out += low >= 0 ? static_cast<char>(high * 16 + low) : path[i];
+    if (low >= 0) i += 2;
+  }
+  return out;
+}
+
+// All but the body.
+HttpRequest head_of(const http::request<http::string_body>& message) {
   HttpRequest request;
   request.method = std::string(message.method_string());
-  const std::string target(message.target());
-  request.path = target.substr(0, target.find('?'));
+  const std::string_view target(message.target().data(), message.target().size());
+  request.path = without_escapes(target.substr(0, target.find('?')));
   request.authorization = field(message, "authorization");
   request.api_key = field(message, "x-api-key");
-  request.body = std::move(message.body());
   return request;
 }
 
@@ -74,6 +122,17 @@ ApiError simple_error(int status, std::string type, std::string message) {
   error.type = std::move(type);
   error.message = std::move(message);
   return error;
+}
+
+bool is_allowed(const HttpRequest& head, const ServerOptions& options) {
+  return head.path == "/health" || is_authorized(head, options.api_keys);
+}
+
+HttpResponse wants_key() {
+  ApiError error = simple_error(
+      401, "authentication_error", "a valid API key is wanted: send Authorization: Bearer KEY");
+  error.code = "invalid_api_key";
+  return error_response(error);
 }
 
 // What to say when a request cannot even be read; nullopt: say nothing and close.
@@ -115,8 +174,32 @@ asio::awaitable<bool> send(
   co_return !error;
 }
 
+// Ends our side and reads what still comes, for a bounded time, so that the last answer arrives.
+asio::awaitable<void> linger(Shared connection) {
+  beast::error_code error;
+  connection->stream.socket().shutdown(asio::socket_base::shutdown_send, error);
+  connection->stream.expires_after(kLingerTime);
+  std::array<char, 16384> dropped{};
+  for (size_t n_dropped = 0; !error && n_dropped < kLingerBytes;) {
+    n_dropped += co_await connection->stream.async_read_some(
+        asio::buffer(dropped), asio::redirect_error(use_awaitable, error));
+  }
+}
+
+// An answer to something that was not wholly read; the connection is of no use after it.
+asio::awaitable<void> refuse(Shared connection, HttpResponse answer, bool is_head) {
+  if (co_await send(connection, std::move(answer), 11, /*keep_alive=*/false, is_head))
+    co_await linger(connection);
+}
+
+std::chrono::seconds body_time(const http::request_parser<http::string_body>& parser,
+                               const ServerOptions& options) {
+  const uint64_t n_bytes = parser.content_length().value_or(options.max_body_bytes);
+  return options.idle_timeout + std::chrono::seconds(n_bytes / kSlowestBodyBytesPerSecond);
+}
+
 // Reads one request. Nullopt: the connection is to be closed (an answer was sent where one makes
-// sense).
+// sense). Without a key no body is read: strangers get no memory.
 asio::awaitable<std::optional<http::request<http::string_body>>> read_request(Shared connection) {
   const ServerOptions& options = connection->context->options;
   http::request_parser<http::string_body> parser;
@@ -126,34 +209,50 @@ asio::awaitable<std::optional<http::request<http::string_body>>> read_request(Sh
   connection->stream.expires_after(options.idle_timeout);
   co_await http::async_read_header(
       connection->stream, connection->buffer, parser, asio::redirect_error(use_awaitable, error));
-  if (!error && beast::iequals(parser.get()[http::field::expect], "100-continue")) {
+  if (!error && !parser.is_done() && !is_allowed(head_of(parser.get()), options)) {
+    co_await refuse(connection, wants_key(), parser.get().method() == http::verb::head);
+    co_return std::nullopt;
+  }
+  if (!error && !parser.is_done() &&
+      beast::iequals(parser.get()[http::field::expect], "100-continue")) {
     http::response<http::empty_body> go_on(http::status::continue_, 11);
     co_await http::async_write(
         connection->stream, go_on, asio::redirect_error(use_awaitable, error));
   }
-  if (!error)
+  if (!error && !parser.is_done()) {
+    connection->stream.expires_after(body_time(parser, options));
     co_await http::async_read(
         connection->stream, connection->buffer, parser, asio::redirect_error(use_awaitable, error));
-  if (!error) co_return parser.release();
-  if (auto answer = answer_for(error, options)) {
-    co_await send(connection, std::move(*answer), 11, /*keep_alive=*/false, /*is_head=*/false);
   }
+  if (!error) co_return parser.release();
+  if (auto answer = answer_for(error, options))
+    co_await refuse(connection, std::move(*answer), /*is_head=*/false);
   co_return std::nullopt;
 }
 
+// Whether the peer has closed its side, seen behind bytes that nobody has read yet.
+bool has_left(Connection& connection) {
+  pollfd poll_state{connection.stream.socket().native_handle(), POLLRDHUP, 0};
+  return ::poll(&poll_state, 1, 0) > 0 &&
+         (poll_state.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0;
+}
+
 // Ends the exchange when the client closes its side while it is being answered. Bytes that arrive
-// (the next pipelined request) stay in the socket; watching ends then.
+// (the next pipelined request) stay in the socket.
 asio::awaitable<void> watch_for_leaving(Shared connection, std::shared_ptr<Exchange> exchange) {
   beast::error_code error;
-  co_await connection->stream.socket().async_wait(asio::socket_base::wait_read,
-                                                  asio::redirect_error(use_awaitable, error));
-  if (error || exchange->has_ended()) co_return;
-  char byte = 0;
-  const ssize_t n =
-      ::recv(connection->stream.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  if (n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK)) {
-    exchange->abort();
-    connection->wakeup.cancel();
+  asio::steady_timer pause(connection->context->io);
+  while (!exchange->has_ended()) {
+    co_await connection->stream.socket().async_wait(asio::socket_base::wait_read,
+                                                    asio::redirect_error(use_awaitable, error));
+    if (error || exchange->has_ended()) co_return;
+    if (has_left(*connection)) {
+      exchange->abort();
+      connection->wakeup.cancel();
+      co_return;
+    }
+    pause.expires_after(kLeavingPoll);
+    co_await pause.async_wait(asio::redirect_error(use_awaitable, error));
   }
 }
 
@@ -202,7 +301,8 @@ asio::awaitable<bool> send_stream(Shared connection,
                                   std::shared_ptr<Exchange> exchange,
                                   unsigned version,
                                   bool keep_alive) {
-  const bool is_chunked = version == 11;
+  const bool is_chunked = version == 11;  // else the end of the connection ends the stream
+  keep_alive = keep_alive && is_chunked;
   connection->context->router.metrics().count_response(200);
   if (!co_await write_stream_header(connection, version, keep_alive)) {
     exchange->abort();
@@ -223,10 +323,24 @@ asio::awaitable<bool> send_stream(Shared connection,
     }
   }
   if (!is_chunked) co_return false;
+  connection->stream.expires_after(connection->context->options.idle_timeout);
   beast::error_code error;
   co_await asio::async_write(
       connection->stream, http::make_chunk_last(), asio::redirect_error(use_awaitable, error));
   co_return !error && keep_alive;
+}
+
+// Waits until the exchange has an answer or a stream to send, or until the client has left.
+asio::awaitable<void> wait_for_answer(Shared connection, std::shared_ptr<Exchange> exchange) {
+  const auto never = std::chrono::steady_clock::now() + std::chrono::hours(24 * 365);
+  while (!exchange->has_ended() && !exchange->is_streaming()) {
+    const auto deadline = exchange->stream_deadline().value_or(never);
+    if (std::chrono::steady_clock::now() >= deadline) {
+      exchange->begin_stream();
+    } else {
+      co_await wait_for_output(connection, exchange, deadline);
+    }
+  }
 }
 
 // Answers one request. False: close the connection.
@@ -235,27 +349,27 @@ asio::awaitable<bool> answer(Shared connection, http::request<http::string_body>
   const unsigned version = message.version() == 10 ? 10 : 11;
   const bool keep_alive = message.keep_alive() && !context.is_draining;
   const bool is_head = message.method() == http::verb::head;
-  HttpRequest request = to_request(std::move(message));
-  if (request.path != "/health" && !is_authorized(request, context.options.api_keys)) {
-    ApiError error = simple_error(
-        401, "authentication_error", "a valid API key is wanted: send Authorization: Bearer KEY");
-    error.code = "invalid_api_key";
-    co_return co_await send(connection, error_response(error), version, keep_alive, is_head) &&
-        keep_alive;
-  }
+  HttpRequest request = head_of(message);
+  request.body = std::move(message.body());
+  if (!is_allowed(request, context.options))
+    co_return co_await send(connection, wants_key(), version, keep_alive, is_head) && keep_alive;
 
   auto exchange = std::make_shared<Exchange>(context.options.max_stream_backlog_bytes);
   // The wake-up does not keep the connection alive: an exchange may outlive it on a prep thread.
-  exchange->set_on_output([weak = std::weak_ptr<Connection>(connection)] {
-    if (const auto alive = weak.lock()) alive->wakeup.cancel();
+  // It lives in the exchange, so the pointer is good. A reader who is given up has a write pending
+  // that would wait for it.
+  exchange->set_on_output([weak = std::weak_ptr<Connection>(connection), waiting = exchange.get()] {
+    const auto alive = weak.lock();
+    if (!alive) return;
+    if (waiting->has_overflowed()) alive->stream.close();
+    alive->wakeup.cancel();
   });
+  context.under_way.insert(exchange);
   context.router.set_connection_count(context.n_open);
   context.router.handle(std::move(request), exchange);
   connection->stream.expires_never();
   asio::co_spawn(context.io, watch_for_leaving(connection, exchange), asio::detached);
-  const auto far = std::chrono::steady_clock::now() + std::chrono::hours(24 * 365);
-  while (!exchange->has_ended() && !exchange->is_streaming())
-    co_await wait_for_output(connection, exchange, far);
+  co_await wait_for_answer(connection, exchange);
 
   bool stays_open = false;
   if (exchange->is_streaming()) {
@@ -265,6 +379,8 @@ asio::awaitable<bool> answer(Shared connection, http::request<http::string_body>
         co_await send(connection, exchange->take_response(), version, keep_alive, is_head) &&
         keep_alive;
   }
+  context.under_way.erase(exchange);
+  exchange->set_on_output(nullptr);
   beast::error_code ignored;
   connection->stream.socket().cancel(ignored);  // the watcher ends with this exchange
   co_return stays_open;
@@ -275,27 +391,29 @@ asio::awaitable<bool> answer(Shared connection, http::request<http::string_body>
 asio::awaitable<void> serve_connection(ClientSocket socket,
                                        std::shared_ptr<ConnectionContext> context) {
   auto connection = std::make_shared<Connection>(std::move(socket), context);
-  ++context->n_open;
+  const Counted open(context->n_open);
   for (;;) {
     auto message = co_await read_request(connection);
     if (!message) break;
-    ++context->n_busy;
+    const Counted busy(context->n_busy);
     const bool stays_open = co_await answer(connection, std::move(*message));
-    --context->n_busy;
     if (!stays_open || context->is_draining) break;
   }
-  --context->n_open;
   beast::error_code ignored;
   connection->stream.socket().shutdown(asio::socket_base::shutdown_send, ignored);
+  connection->stream.close();  // a watcher may hold the connection a moment longer
 }
 
 asio::awaitable<void> refuse_connection(ClientSocket socket,
                                         std::shared_ptr<ConnectionContext> context) {
-  auto connection = std::make_shared<Connection>(std::move(socket), context);
+  if (context->n_refusing >= kMaxRefusing) co_return;
+  const Counted refusing(context->n_refusing);
   ApiError error =
       simple_error(503, "server_error", "too many connections are open; try again in a second");
   error.code = "overloaded";
-  co_await send(connection, error_response(error), 11, /*keep_alive=*/false, /*is_head=*/false);
+  co_await refuse(std::make_shared<Connection>(std::move(socket), context),
+                  error_response(error),
+                  /*is_head=*/false);
 }
 
 }  // namespace cairn

@@ -14,6 +14,12 @@ void Exchange::respond(HttpResponse response) {
   wake();
 }
 
+void Exchange::expect_stream(std::chrono::steady_clock::time_point deadline) {
+  if (is_streaming_ || has_ended_) return;
+  stream_deadline_ = deadline;
+  wake();
+}
+
 void Exchange::begin_stream() {
   if (is_streaming_ || has_ended_) return;
   is_streaming_ = true;
@@ -22,10 +28,13 @@ void Exchange::begin_stream() {
 
 void Exchange::append(std::string bytes) {
   if (!is_streaming_ || has_ended_ || bytes.empty()) return;
-  pending_ += bytes;
   if (pending_.size() > max_backlog_bytes_) {
     has_overflowed_ = true;
+    pending_.clear();
+    pending_.shrink_to_fit();
     abort();
+  } else {
+    pending_ += bytes;
   }
   wake();
 }

@@ -5,6 +5,7 @@
 // context.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -17,7 +18,7 @@ namespace cairn {
 
 struct HttpRequest {
   std::string method;
-  std::string path;           // without the query
+  std::string path;           // without the query, percent escapes resolved
   std::string authorization;  // header values, empty when absent
   std::string api_key;        // x-api-key
   std::string body;
@@ -38,7 +39,11 @@ class Exchange {
   // --- the router's side
   // A whole response; ignored after the first or once a stream has begun.
   void respond(HttpResponse response);
+  // The answer will be a stream: its headers go out at `deadline` though nothing is there to say
+  // yet. Until then an error is still a plain response.
+  void expect_stream(std::chrono::steady_clock::time_point deadline);
   void begin_stream();
+  // One piece may be of any size; what a slow reader is given up for is what waits before it.
   void append(std::string bytes);
   void end_stream();
 
@@ -51,6 +56,10 @@ class Exchange {
   bool has_response() const { return response_.has_value(); }
 
   HttpResponse take_response() { return std::move(*response_); }
+
+  std::optional<std::chrono::steady_clock::time_point> stream_deadline() const {
+    return stream_deadline_;
+  }
 
   bool is_streaming() const { return is_streaming_; }
 
@@ -72,6 +81,7 @@ class Exchange {
   const size_t max_backlog_bytes_;
   std::optional<HttpResponse> response_;
   std::string pending_;
+  std::optional<std::chrono::steady_clock::time_point> stream_deadline_;
   bool is_streaming_ = false;
   bool has_ended_ = false;
   bool has_overflowed_ = false;

@@ -5,6 +5,9 @@
 namespace cairn {
 namespace {
 
+// DESIGN.md section 6: a stream's headers are not held back longer, though the request may wait.
+constexpr std::chrono::milliseconds kStreamHeaderDelay{200};
+
 // One choice's ear at the engine.
 class ChoiceObserver final : public RequestObserver {
  public:
@@ -59,6 +62,8 @@ void Generation::start(PrepareResult prepared) {
     if (!id.is_ok()) return fail(id.status());
     request_ids_.push_back(*id);
   }
+  if (is_streaming_)
+    exchange_->expect_stream(std::chrono::steady_clock::now() + kStreamHeaderDelay);
 }
 
 void Generation::push(Event event) {
@@ -99,6 +104,9 @@ void Generation::handle(Event event) {
     if (reply_->wants_cancel(event.choice)) engine_.cancel(request_ids_[event.choice]);
   } else {
     const auto& finished = std::get<Finished>(event.what);
+    // Nobody here asked for it: the engine is shutting down.
+    if (finished.reason == FinishReason::kCancelled && !reply_->wants_cancel(event.choice))
+      return fail(Status::cancelled("the server is shutting down; the reply was cut off"));
     out = reply_->on_finished(event.choice, finished.reason, finished.usage);
   }
   exchange_->append(std::move(out));
@@ -117,7 +125,11 @@ void Generation::handle(Event event) {
 void Generation::fail(const Status& status) {
   is_over_ = true;
   cancel_all();
-  const ApiError error = api_error(status);
+  ApiError error = api_error(status);
+  if (status.code() == StatusCode::kCancelled) {  // not by this client, who is still listening
+    error.http_status = 503;
+    error.type = "server_error";
+  }
   if (exchange_->is_streaming()) {
     exchange_->append("data: " + error.to_json() + "\n\n");
     exchange_->end_stream();

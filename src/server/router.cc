@@ -6,6 +6,7 @@
 
 #include "api/plain_routes.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "server/generation.h"
 #include "server/stats_json.h"
 
@@ -28,7 +29,7 @@ HttpResponse wrong_method(const std::string& method,
                           const std::string& allowed) {
   ApiError error;
   error.http_status = 405;
-  error.message = fmt::format("{} is not for {}; use {}", method, path, allowed);
+  error.message = fmt::format("{:.20} is not for {:.200}; use {}", method, path, allowed);
   HttpResponse response = error_response(error);
   response.headers.emplace_back("Allow", allowed);
   return response;
@@ -109,12 +110,15 @@ Router::Router(
       prep_queue_(options.max_prep_queue) {
   for (uint32_t i = 0; i < options.n_prep_threads; ++i) {
     prep_threads_.emplace_back([this] {
-      while (auto job = prep_queue_.pop()) (*job)();
+      while (auto job = prep_queue_.pop()) {
+        if (!is_closing_) (*job)();
+      }
     });
   }
 }
 
 Router::~Router() {
+  is_closing_ = true;
   prep_queue_.close();
   prep_threads_.clear();
 }
@@ -124,7 +128,8 @@ void Router::handle(HttpRequest request, const std::shared_ptr<Exchange>& exchan
   if (entry.route == Route::kUnknown) return exchange->respond(unknown_path(request.path));
   const bool is_head = request.method == "HEAD" && entry.method == "GET";
   if (request.method != entry.method && !is_head) {
-    return exchange->respond(wrong_method(request.method, request.path, std::string(entry.method)));
+    return exchange->respond(
+        wrong_method(request.method, request.path, entry.method == "GET" ? "GET, HEAD" : "POST"));
   }
   switch (entry.route) {
     case Route::kChat:
@@ -160,7 +165,19 @@ void Router::handle(HttpRequest request, const std::shared_ptr<Exchange>& exchan
 }
 
 void Router::run_on_prep(const std::shared_ptr<Exchange>& exchange, Job work) {
-  if (prep_queue_.push(std::move(work))) return;
+  // Out of memory, or an exception that a layer below forgot to catch: one request's misfortune.
+  Job guarded = [work = std::move(work), post = post_, exchange] {
+    try {
+      work();
+    } catch (const std::exception& e) {
+      log_error("a request could not be read: {}", e.what());
+      post([exchange] {
+        exchange->respond(error_response(
+            api_error(Status::internal("the request could not be read; the log says why"))));
+      });
+    }
+  };
+  if (prep_queue_.push(std::move(guarded))) return;
   ApiError error;
   error.http_status = 503;
   error.type = "server_error";
@@ -184,8 +201,9 @@ void Router::handle_generation(HttpRequest request,
 }
 
 void Router::handle_stats(const std::shared_ptr<Exchange>& exchange, bool as_metrics) {
-  engine_.stats([this, exchange, as_metrics](EngineStats stats) {
-    post_([this, exchange, as_metrics, stats = std::move(stats)] {
+  // The engine may answer after the router is gone, so what it calls holds `post` itself.
+  engine_.stats([this, post = post_, exchange, as_metrics](EngineStats stats) {
+    post([this, exchange, as_metrics, stats = std::move(stats)] {
       if (!as_metrics) return exchange->respond(json_response(dump_json(stats_json(stats))));
       HttpResponse response;
       response.content_type = "text/plain; version=0.0.4; charset=utf-8";
@@ -196,8 +214,8 @@ void Router::handle_stats(const std::shared_ptr<Exchange>& exchange, bool as_met
 }
 
 void Router::handle_flush(const std::shared_ptr<Exchange>& exchange) {
-  engine_.flush([this, exchange](FlushReport report) {
-    post_([exchange, report = std::move(report)] {
+  engine_.flush([post = post_, exchange](FlushReport report) {
+    post([exchange, report = std::move(report)] {
       HttpResponse response = json_response(dump_json(flush_json(report)));
       if (!report.status.is_ok()) response.status = 503;
       exchange->respond(std::move(response));

@@ -1,9 +1,10 @@
 // From a request to an answer: routes, prep jobs, engine events. Knows no sockets.
 //
 // Thread: net. Bodies are parsed and tokenised on prep threads; the engine's observers hand events
-// over through EventQueue; both come back through `post`.
+// to a Generation; both come back through `post`.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -22,8 +23,9 @@ namespace cairn {
 
 class Router {
  public:
-  using Post =
-      std::function<void(std::function<void()>)>;  // run on the net thread, from any thread
+  // Runs something on the net thread, from any thread; drops it once the server is gone. The engine
+  // may hold copies longer than the router lives.
+  using Post = std::function<void(std::function<void()>)>;
 
   // All references outlive the router.
   Router(Engine& engine,
@@ -61,6 +63,7 @@ class Router {
   const Post post_;
   Metrics metrics_;
   size_t n_connections_ = 0;
+  std::atomic<bool> is_closing_ = false;  // jobs still queued are for nobody
   Mailbox<Job> prep_queue_;
   std::vector<std::jthread> prep_threads_;
 };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <boost/asio/co_spawn.hpp>
@@ -12,9 +13,11 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <functional>
 #include <utility>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "server/connection.h"
 
 namespace cairn {
@@ -24,8 +27,29 @@ namespace asio = boost::asio;
 using tcp = asio::ip::tcp;
 using unix_stream = asio::local::stream_protocol;
 
-constexpr std::chrono::milliseconds kAcceptRetry{
-    100};  // out of descriptors: connections end meanwhile
+// Out of descriptors: connections end meanwhile.
+constexpr std::chrono::milliseconds kAcceptRetry{100};
+
+// The door to the net thread for all others. Requests may still run in the engine when the server
+// goes, and their observers keep their copy of this.
+class PostGate {
+ public:
+  explicit PostGate(asio::io_context& io) : io_(&io) {}
+
+  void post(std::function<void()> work) {
+    MutexLock lock(mutex_);
+    if (io_ != nullptr) asio::post(*io_, std::move(work));
+  }
+
+  void close() {
+    MutexLock lock(mutex_);
+    io_ = nullptr;
+  }
+
+ private:
+  Mutex mutex_;
+  asio::io_context* io_ CAIRN_GUARDED_BY(mutex_);
+};
 
 template <typename Acceptor>
 asio::awaitable<void> accept_loop(std::shared_ptr<Acceptor> acceptor,
@@ -56,12 +80,20 @@ struct Server::Impl {
   Impl(Engine& engine, const Clock& clock, ModelList models, const ServerOptions& server_options)
       : options(server_options),
         io(1),
+        gate(std::make_shared<PostGate>(io)),
         router(engine,
                clock,
                std::move(models),
                options,
-               [this](std::function<void()> work) { asio::post(io, std::move(work)); }),
+               [door = gate](std::function<void()> work) { door->post(std::move(work)); }),
         context(std::make_shared<ConnectionContext>(ConnectionContext{io, router, options})) {}
+
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+  Impl(Impl&&) = delete;
+  Impl& operator=(Impl&&) = delete;
+
+  ~Impl() { gate->close(); }
 
   Status bind_tcp() {
     boost::system::error_code error;
@@ -83,6 +115,7 @@ struct Server::Impl {
     if (error)
       return Status::io(
           fmt::format("cannot listen on {}:{}: {}", options.host, options.port, error.message()));
+    port = tcp_acceptor->local_endpoint(error).port();
     return Status::ok();
   }
 
@@ -90,6 +123,13 @@ struct Server::Impl {
   // is not.
   Status bind_unix() {
     if (options.unix_path.empty()) return Status::ok();
+    constexpr size_t kMaxPathBytes = sizeof(sockaddr_un::sun_path) - 1;
+    if (options.unix_path.size() > kMaxPathBytes) {
+      return Status::invalid_argument(fmt::format("--unix {} has {} bytes, at most {} are possible",
+                                                  options.unix_path,
+                                                  options.unix_path.size(),
+                                                  kMaxPathBytes));
+    }
 
     struct stat info {};
 
@@ -109,15 +149,20 @@ struct Server::Impl {
     unix_acceptor = std::make_shared<unix_stream::acceptor>(io);
     unix_acceptor->open(unix_stream(), error);
     if (!error) unix_acceptor->bind(unix_stream::endpoint(options.unix_path), error);
+    // Private before anybody can connect.
+    if (!error && chmod(options.unix_path.c_str(), S_IRUSR | S_IWUSR) != 0)
+      error.assign(errno, boost::system::system_category());
     if (!error) unix_acceptor->listen(asio::socket_base::max_listen_connections, error);
-    if (error)
+    if (error) {
+      unix_acceptor.reset();  // not ours to unlink
       return Status::io(
           fmt::format("cannot listen on --unix {}: {}", options.unix_path, error.message()));
-    chmod(options.unix_path.c_str(), 0600);
+    }
     return Status::ok();
   }
 
-  // Replies in flight may end until `drain` has passed; then the context is stopped under them.
+  // Replies in flight may end until `drain` has passed; then they are given up, which cancels their
+  // requests, and the context is stopped under them.
   void begin_drain(std::chrono::milliseconds drain) {
     if (context->is_draining) return;
     context->is_draining = true;
@@ -137,15 +182,18 @@ struct Server::Impl {
     }
     if (context->n_busy > 0)
       log_warning("{} replies had not ended in time and were cut off", context->n_busy);
+    for (const auto& exchange : context->under_way) exchange->abort();
     io.stop();
   }
 
   const ServerOptions options;
   asio::io_context io;
+  std::shared_ptr<PostGate> gate;
   Router router;
   std::shared_ptr<ConnectionContext> context;
   std::shared_ptr<tcp::acceptor> tcp_acceptor;
   std::shared_ptr<unix_stream::acceptor> unix_acceptor;
+  uint16_t port = 0;  // the one bound
 };
 
 Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -166,7 +214,7 @@ Result<std::unique_ptr<Server>> Server::open(Engine& engine,
 }
 
 uint16_t Server::port() const {
-  return impl_->tcp_acceptor->local_endpoint().port();
+  return impl_->port;
 }
 
 void Server::run() {
