@@ -2,7 +2,6 @@
 
 #include <poll.h>
 
-#include <array>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/redirect_error.hpp>
@@ -37,6 +36,7 @@ constexpr std::chrono::milliseconds kLeavingPoll{250};
 // connection before the client has read why.
 constexpr std::chrono::milliseconds kLingerTime{1000};
 constexpr size_t kLingerBytes = size_t{16} << 20;
+constexpr size_t kLingerPieceBytes = 16384;
 constexpr size_t kMaxRefusing = 64;
 
 // What the coroutines of one connection share: the one that answers and the one that watches for
@@ -67,6 +67,8 @@ class Counted {
   size_t& counter_;
 };
 
+// g++ 12 destroys temporaries in the arguments of some co_awaits twice (seen as crashes of refuse()
+// below), so what a coroutine is given is named first.
 using Shared = std::shared_ptr<Connection>;
 
 std::string field(const http::request<http::string_body>& request, std::string_view name) {
@@ -179,17 +181,20 @@ asio::awaitable<void> linger(Shared connection) {
   beast::error_code error;
   connection->stream.socket().shutdown(asio::socket_base::shutdown_send, error);
   connection->stream.expires_after(kLingerTime);
-  std::array<char, 16384> dropped{};
+  std::string dropped(kLingerPieceBytes, '\0');
   for (size_t n_dropped = 0; !error && n_dropped < kLingerBytes;) {
-    n_dropped += co_await connection->stream.async_read_some(
-        asio::buffer(dropped), asio::redirect_error(use_awaitable, error));
+    const asio::mutable_buffer piece(dropped.data(), dropped.size());
+    const size_t n = co_await connection->stream.async_read_some(
+        piece, asio::redirect_error(use_awaitable, error));
+    n_dropped += n;
   }
 }
 
 // An answer to something that was not wholly read; the connection is of no use after it.
 asio::awaitable<void> refuse(Shared connection, HttpResponse answer, bool is_head) {
-  if (co_await send(connection, std::move(answer), 11, /*keep_alive=*/false, is_head))
-    co_await linger(connection);
+  const bool is_sent =
+      co_await send(connection, std::move(answer), 11, /*keep_alive=*/false, is_head);
+  if (is_sent) co_await linger(connection);
 }
 
 std::chrono::seconds body_time(const http::request_parser<http::string_body>& parser,
@@ -210,7 +215,9 @@ asio::awaitable<std::optional<http::request<http::string_body>>> read_request(Sh
   co_await http::async_read_header(
       connection->stream, connection->buffer, parser, asio::redirect_error(use_awaitable, error));
   if (!error && !parser.is_done() && !is_allowed(head_of(parser.get()), options)) {
-    co_await refuse(connection, wants_key(), parser.get().method() == http::verb::head);
+    HttpResponse refusal = wants_key();
+    const bool is_head = parser.get().method() == http::verb::head;
+    co_await refuse(connection, std::move(refusal), is_head);
     co_return std::nullopt;
   }
   if (!error && !parser.is_done() &&
@@ -225,8 +232,8 @@ asio::awaitable<std::optional<http::request<http::string_body>>> read_request(Sh
         connection->stream, connection->buffer, parser, asio::redirect_error(use_awaitable, error));
   }
   if (!error) co_return parser.release();
-  if (auto answer = answer_for(error, options))
-    co_await refuse(connection, std::move(*answer), /*is_head=*/false);
+  std::optional<HttpResponse> refusal = answer_for(error, options);
+  if (refusal.has_value()) co_await refuse(connection, std::move(*refusal), /*is_head=*/false);
   co_return std::nullopt;
 }
 
@@ -273,7 +280,7 @@ asio::awaitable<bool> write_stream_header(Shared connection, unsigned version, b
   header.set(http::field::cache_control, "no-cache");
   header.set("X-Accel-Buffering", "no");
   header.keep_alive(keep_alive);
-  header.chunked(version == 11);
+  if (version == 11) header.chunked(true);
   http::response_serializer<http::empty_body> serializer(header);
   beast::error_code error;
   connection->stream.expires_after(connection->context->options.idle_timeout);
@@ -411,9 +418,9 @@ asio::awaitable<void> refuse_connection(ClientSocket socket,
   ApiError error =
       simple_error(503, "server_error", "too many connections are open; try again in a second");
   error.code = "overloaded";
-  co_await refuse(std::make_shared<Connection>(std::move(socket), context),
-                  error_response(error),
-                  /*is_head=*/false);
+  HttpResponse refusal = error_response(error);
+  const Shared connection = std::make_shared<Connection>(std::move(socket), context);
+  co_await refuse(connection, std::move(refusal), /*is_head=*/false);
 }
 
 }  // namespace cairn
