@@ -213,15 +213,18 @@ class Loader {
     return Status::ok();
   }
 
-  // A layer numbered n_layers or higher may be ignored when it is one of multi-token prediction,
-  // which has projections of its own. One made of nothing but ordinary weights is a layer that the
-  // config forgot.
+  // A layer numbered n_layers or higher may be one of multi-token prediction, which is not read.
+  // One that has every weight of an ordinary layer and no other is a layer that the config forgot.
   Status check_layer_beyond(size_t layer_idx) const {
     const std::string at = prefix_ + "layers." + std::to_string(layer_idx) + ".";
     const auto ordinary = places(0);
+    size_t n_ordinary = 0;
     for (const std::string& name : checkpoint_.names()) {
-      if (name.starts_with(at) && !ordinary.contains(name.substr(at.size()))) return Status::ok();
+      if (!name.starts_with(at)) continue;
+      if (!ordinary.contains(name.substr(at.size()))) return Status::ok();
+      ++n_ordinary;
     }
+    if (n_ordinary < ordinary.size()) return Status::ok();
     return Status::invalid_argument(fmt::format(
         "the weights hold an ordinary layer {}, but num_hidden_layers is {}; correct the "
         "config, or results would be those of a shorter model",
