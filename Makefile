@@ -32,8 +32,8 @@ soak: build
 
 bench: build
 	@$(BIN) bench --model demo
-	@$(BUILD)/bin/kernels_bench
-	@$(BUILD)/bin/store_bench --dir $(BUILD)/store-bench --memory
+	@$(BUILD)/bin/cairn-kernels-bench
+	@$(BUILD)/bin/cairn-store-bench --memory
 
 lint: setup
 	@tools/lint.sh
