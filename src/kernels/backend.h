@@ -5,9 +5,9 @@
 // operation has finished when it returns). Activations are f32, row-major, rows contiguous unless a
 // stride is given. Nothing above this layer asks which backend it has. Design: DESIGN.md section 2.
 //
-// Numerics (DESIGN section 4): every output element has one order of sums, fixed by weight layout and
-// absolute position, so results do not depend on n_rows, on how rows are batched, on chunks or on the
-// number of threads. Thread: the engine's only (worker 0 of the pool).
+// Numerics (DESIGN section 4): every output element has one order of sums, fixed by weight layout
+// and absolute position, so results do not depend on n_rows, on how rows are batched, on chunks or
+// on the number of threads. Thread: the engine's only (worker 0 of the pool).
 #pragma once
 
 #include <cstddef>
@@ -44,8 +44,9 @@ class PackedWeight {
 
 // Matrices stacked along the output axis (q, k, v become one product).
 struct PackRequest {
-  std::vector<TensorView> parts;                  // each [n_out_i, n_in], f32, bf16 or f16 (f16 is widened)
-  std::vector<std::optional<TensorView>> biases;  // empty, or one per part: [n_out_i] or absent (zeros)
+  std::vector<TensorView> parts;  // each [n_out_i, n_in], f32, bf16 or f16 (f16 is widened)
+  std::vector<std::optional<TensorView>>
+      biases;  // empty, or one per part: [n_out_i] or absent (zeros)
 };
 
 // Rows of one sequence in a step. Positions are absolute.
@@ -159,8 +160,8 @@ class Backend {
   // --- memory
   // Zeroed device memory. Errors: kNoSpace.
   virtual Result<Buffer> allocate(size_t n_bytes) = 0;
-  // Packs in parallel on the pool. Errors: kUnsupported (dtype, named), kInvalidArgument (shapes that
-  // do not fit together).
+  // Packs in parallel on the pool. Errors: kUnsupported (dtype, named), kInvalidArgument (shapes
+  // that do not fit together).
   virtual Result<std::shared_ptr<const PackedWeight>> pack(const PackRequest& request) = 0;
   // Host to device and back; both wait for completion.
   virtual void upload(std::byte* dst, std::span<const std::byte> src) = 0;
@@ -180,8 +181,8 @@ class Backend {
 
   // --- order
   using Event = uint64_t;
-  virtual Event record() = 0;                // after everything enqueued so far
-  virtual bool is_done(Event event) = 0;     // does not wait
+  virtual Event record() = 0;             // after everything enqueued so far
+  virtual bool is_done(Event event) = 0;  // does not wait
   virtual void wait(Event event) = 0;
   virtual void synchronize() = 0;
 
@@ -192,9 +193,10 @@ class Backend {
     std::byte* bytes = nullptr;
     Event ready = 0;
   };
+
   virtual HostPage read_page(std::byte* page, size_t n_bytes, std::byte* staging) = 0;
-  // Where the host should put the bytes of a page that is being restored (the page itself, or staging),
-  // and the call that makes them the page's contents afterwards.
+  // Where the host should put the bytes of a page that is being restored (the page itself, or
+  // staging), and the call that makes them the page's contents afterwards.
   virtual std::byte* begin_write_page(std::byte* page, size_t n_bytes, std::byte* staging) = 0;
   virtual Event end_write_page(std::byte* page, size_t n_bytes, std::byte* staging) = 0;
 

@@ -1,16 +1,16 @@
-// The durable KV cache as the engine sees it: one lookup over memory and disk, sequences that grow page
-// by page, writing behind, restoring, one budget.
+// The durable KV cache as the engine sees it: one lookup over memory and disk, sequences that grow
+// page by page, writing behind, restoring, one budget.
 //
 // A CacheSequence is one timeline of tokens: pages it shares with the tree, then private pages (the
-// tail). begin() finds the longest reusable prefix and, when part of it is only on disk, starts reading
-// it; the sequence may run once is_ready(). A restore is a transaction: nothing of it is used before
-// every byte is verified; on a fault the object is quarantined and the sequence falls back to the longest
-// valid prefix. Requests for the same pages share one read.
+// tail). begin() finds the longest reusable prefix and, when part of it is only on disk, starts
+// reading it; the sequence may run once is_ready(). A restore is a transaction: nothing of it is
+// used before every byte is verified; on a fault the object is quarantined and the sequence falls
+// back to the longest valid prefix. Requests for the same pages share one read.
 //
 // The writer pulls: there is no queue of pages, the tree's dirty nodes are the queue. At most
-// min(64 MiB, pool / 8) are leased to it at a time, shallowest dirty node first whose parent is published
-// or in flight, as runs of consecutive pages. Design: DESIGN.md 3.4-3.6.
-// Thread: engine thread only. Replies of the disk threads come back through on_reply().
+// min(64 MiB, pool / 8) are leased to it at a time, shallowest dirty node first whose parent is
+// published or in flight, as runs of consecutive pages. Design: DESIGN.md 3.4-3.6. Thread: engine
+// thread only. Replies of the disk threads come back through on_reply().
 #pragma once
 
 #include <chrono>
@@ -37,24 +37,25 @@ enum class RestoreMode { kAuto, kAlways, kNever };
 struct TieredCacheOptions {
   size_t ram_budget_bytes = size_t{1} << 30;
   RestoreMode restore = RestoreMode::kAuto;
-  std::chrono::milliseconds leaf_delay{1000};      // a leaf is written when idle for so long
-  std::chrono::milliseconds sync_interval{1000};   // published objects become durable at least so often
-  size_t sync_bytes = size_t{64} << 20;            // ... or when so much is unsynced
-  uint64_t store_max_bytes = uint64_t{32} << 30;   // every byte in the store's folder
-  size_t staging_bytes = size_t{64} << 20;         // upper bound of memory leased to the writer
-  uint32_t shortest_prefix = 16;                   // fewer tokens are not worth an object
-  uint32_t page_tokens = kPageTokens;              // of every root; tests take small ones
-  size_t chunk_bytes = PagePool::kChunkBytes;      // of the page pool; tests take small ones
+  std::chrono::milliseconds leaf_delay{1000};  // a leaf is written when idle for so long
+  std::chrono::milliseconds sync_interval{
+      1000};                             // published objects become durable at least so often
+  size_t sync_bytes = size_t{64} << 20;  // ... or when so much is unsynced
+  uint64_t store_max_bytes = uint64_t{32} << 30;  // every byte in the store's folder
+  size_t staging_bytes = size_t{64} << 20;        // upper bound of memory leased to the writer
+  uint32_t shortest_prefix = 16;                  // fewer tokens are not worth an object
+  uint32_t page_tokens = kPageTokens;             // of every root; tests take small ones
+  size_t chunk_bytes = PagePool::kChunkBytes;     // of the page pool; tests take small ones
 };
 
 enum class MissReason {
-  kNone,         // the whole prompt but its last token was reused
-  kEmpty,        // nothing is known that begins like this prompt
-  kDiverged,     // a known timeline left the prompt in the middle
-  kEnded,        // what is known is a front of the prompt: the rest is new
-  kDropped,      // known, but its bytes were evicted everywhere
-  kDamaged,      // an object failed verification and was set aside
-  kNotWorth,     // recomputing was predicted to be faster, or restore is "never"
+  kNone,      // the whole prompt but its last token was reused
+  kEmpty,     // nothing is known that begins like this prompt
+  kDiverged,  // a known timeline left the prompt in the middle
+  kEnded,     // what is known is a front of the prompt: the rest is new
+  kDropped,   // known, but its bytes were evicted everywhere
+  kDamaged,   // an object failed verification and was set aside
+  kNotWorth,  // recomputing was predicted to be faster, or restore is "never"
 };
 
 std::string_view to_string(MissReason reason);  // "none", "empty", "diverged", ...
@@ -63,20 +64,21 @@ struct ReuseReport {
   uint64_t device_tokens = 0;  // rows that were in memory
   uint64_t disk_tokens = 0;    // rows that were read from disk
   MissReason miss = MissReason::kNone;
-  uint64_t miss_token = 0;     // first token that had to be computed
+  uint64_t miss_token = 0;  // first token that had to be computed
   double restore_ms = 0;
 };
 
 struct BeginOptions {
-  size_t max_rows = 0;      // prompt and everything that may be generated: room is reserved for it
+  size_t max_rows = 0;  // prompt and everything that may be generated: room is reserved for it
   size_t max_reuse = SIZE_MAX;  // caps reuse, for tests (`score --reuse-at`)
   RestoreMode restore = RestoreMode::kAuto;
-  bool persist = true;      // false: pages of this sequence are never written (no_store)
+  bool persist = true;  // false: pages of this sequence are never written (no_store)
 };
 
 class TieredCache;
 
-// Owned by the engine; must be destroyed before the cache. Destroying it without finish() drops the tail.
+// Owned by the engine; must be destroyed before the cache. Destroying it without finish() drops the
+// tail.
 class CacheSequence {
  public:
   CacheSequence(const CacheSequence&) = delete;
@@ -91,18 +93,21 @@ class CacheSequence {
 
   // Rows that exist: positions [0, n_rows()). Requires is_ready() from here on.
   size_t n_rows() const;
-  // Room for n more rows in private pages. Errors: kOverloaded only if begin()'s reservation is exceeded.
+  // Room for n more rows in private pages. Errors: kOverloaded only if begin()'s reservation is
+  // exceeded.
   Status prepare(size_t n);
-  // Page table of a group; covers n_rows() plus what was prepared. Valid until the next prepare/advance.
+  // Page table of a group; covers n_rows() plus what was prepared. Valid until the next
+  // prepare/advance.
   std::byte* const* pages(size_t group) const;
-  // Says that the step has written rows for `tokens` at [n_rows(), n_rows() + tokens.size()). Full pages
-  // become tree nodes at once (shared if the tree already has them).
+  // Says that the step has written rows for `tokens` at [n_rows(), n_rows() + tokens.size()). Full
+  // pages become tree nodes at once (shared if the tree already has them).
   void advance(std::span<const TokenId> tokens);
-  // At a page edge: takes over whole pages of `upcoming` that the tree holds in memory by now (another
-  // sequence computed them meanwhile). The caller leaves out the last id of a prompt, whose logits it
-  // needs. Returns the tokens adopted.
+  // At a page edge: takes over whole pages of `upcoming` that the tree holds in memory by now
+  // (another sequence computed them meanwhile). The caller leaves out the last id of a prompt,
+  // whose logits it needs. Returns the tokens adopted.
   size_t adopt(std::span<const TokenId> upcoming);
-  // Gives back rows at the end (rejected proposals); only rows of private pages. Requires n <= n_rows().
+  // Gives back rows at the end (rejected proposals); only rows of private pages. Requires n <=
+  // n_rows().
   Status truncate(size_t n);
 
   // Ends the timeline; keeps its tail as a leaf in the tree. The object may then be destroyed.
@@ -117,11 +122,11 @@ class CacheSequence {
 };
 
 struct FlushReport {
-  Status status;                  // ok: everything pending when flush was called is durable
-  uint64_t n_objects = 0;         // written by this flush
+  Status status;           // ok: everything pending when flush was called is durable
+  uint64_t n_objects = 0;  // written by this flush
   uint64_t n_bytes = 0;
   uint64_t n_failed = 0;
-  uint64_t n_dropped = 0;         // dirty pages lost before they could be written, since start
+  uint64_t n_dropped = 0;  // dirty pages lost before they could be written, since start
 };
 
 struct CacheStats {
@@ -148,31 +153,36 @@ class TieredCache {
   TieredCache& operator=(TieredCache&&) = delete;
   ~TieredCache();  // every sequence must be gone
 
-  // Adds the disk tier. `report` is what StoreFiles::open found: its objects become nodes. `wake` is
-  // called on an I/O thread with each reply; the engine hands it back through on_reply().
-  void attach_disk(std::unique_ptr<StoreFiles> files, OpenReport report, std::function<void(StoreReply)> wake);
+  // Adds the disk tier. `report` is what StoreFiles::open found: its objects become nodes. `wake`
+  // is called on an I/O thread with each reply; the engine hands it back through on_reply().
+  void attach_disk(std::unique_ptr<StoreFiles> files,
+                   OpenReport report,
+                   std::function<void(StoreReply)> wake);
   // Why there is no disk tier, for stats (already logged by the caller).
   void set_disk_disabled(std::string reason);
 
   // Registers a model's timeline. Returns the root's index for begin().
   uint32_t add_root(const RootSpec& spec);
 
-  // Errors: kOverloaded: no room now, try again after another sequence has ended or a reply has come;
-  // kInvalidArgument: max_rows can never fit, with both numbers.
-  Result<std::unique_ptr<CacheSequence>> begin(uint32_t root_index, std::span<const TokenId> prompt, const BeginOptions& options);
+  // Errors: kOverloaded: no room now, try again after another sequence has ended or a reply has
+  // come; kInvalidArgument: max_rows can never fit, with both numbers.
+  Result<std::unique_ptr<CacheSequence>> begin(uint32_t root_index,
+                                               std::span<const TokenId> prompt,
+                                               const BeginOptions& options);
 
   // How many tokens of `prompt` begin() would reuse now, without side effects.
   size_t probe(uint32_t root_index, std::span<const TokenId> prompt);
 
   void on_reply(StoreReply reply);
 
-  // Starts writes and syncs that are due, demotes over budget. Cheap when nothing is due. Call it after
-  // each step and when idle.
+  // Starts writes and syncs that are due, demotes over budget. Cheap when nothing is due. Call it
+  // after each step and when idle.
   void poll();
   // When poll() should run again although nothing happens; a leaf may become due.
   std::chrono::steady_clock::time_point next_deadline() const;
 
-  // Writes everything dirty, leaves included, makes it durable, then calls `done` (from poll or on_reply).
+  // Writes everything dirty, leaves included, makes it durable, then calls `done` (from poll or
+  // on_reply).
   void flush(std::function<void(FlushReport)> done);
 
   // Measured prefill speed, for load-or-recompute. 0 = unknown (counts as slow: restoring wins).

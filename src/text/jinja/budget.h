@@ -47,8 +47,8 @@ class Budget {
 
   void release(uint64_t n_bytes) { bytes_ -= n_bytes; }
 
-  // All that is alive now are inputs: what they take does not count, and for each of their bytes the
-  // rendering may use sixteen more, and one more step.
+  // All that is alive now are inputs: what they take does not count, and for each of their bytes
+  // the rendering may use sixteen more, and one more step.
   void admit_inputs() {
     limits_.n_bytes += 17 * bytes_;
     limits_.n_steps += bytes_;
