@@ -100,7 +100,13 @@ std::string without_escapes(std::string_view path) {
 HttpRequest head_of(const http::request<http::string_body>& message) {
   HttpRequest request;
   request.method = std::string(message.method_string());
-  const std::string_view target(message.target().data(), message.target().size());
+  std::string_view target(message.target().data(), message.target().size());
+  // Proxies may write the whole URL (RFC 9112 section 3.2.2).
+  if (const size_t scheme = target.find("://");
+      scheme != std::string_view::npos && target[0] != '/') {
+    const size_t path = target.find('/', scheme + 3);
+    target = path == std::string_view::npos ? "/" : target.substr(path);
+  }
   request.path = without_escapes(target.substr(0, target.find('?')));
   request.authorization = field(message, "authorization");
   request.api_key = field(message, "x-api-key");

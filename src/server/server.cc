@@ -97,7 +97,8 @@ struct Server::Impl {
 
   Status bind_tcp() {
     boost::system::error_code error;
-    const asio::ip::address address = asio::ip::make_address(options.host, error);
+    const std::string host = options.host == "localhost" ? "127.0.0.1" : options.host;
+    const asio::ip::address address = asio::ip::make_address(host, error);
     if (error) {
       return Status::invalid_argument(fmt::format(
           "--host \"{}\" is not an IP address; use 127.0.0.1, ::1 or 0.0.0.0", options.host));

@@ -346,6 +346,15 @@ TEST_F(ServerTest, ABodyMayWaitForContinue) {
   EXPECT_EQ(client.read_answer().status, 200);
 }
 
+TEST_F(ServerTest, ATargetMayBeAWholeUrl) {
+  TestServer server(engine());
+  HttpClient client = server.client();
+  client.send("GET http://cairn.example/health HTTP/1.1\r\nHost: cairn.example\r\n\r\n");
+  EXPECT_EQ(client.read_answer().status, 200);
+  client.send("GET http://cairn.example/nothing HTTP/1.1\r\nHost: cairn.example\r\n\r\n");
+  EXPECT_EQ(client.read_answer().status, 404);
+}
+
 TEST_F(ServerTest, Http10ClosesAtTheEnd) {
   TestServer server(engine());
   HttpClient plain = server.client();
