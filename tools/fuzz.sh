@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 seconds=${1:-10}
 tools/setup.sh fuzz
 cmake --preset fuzz >/dev/null
-cmake --build --preset fuzz
+cmake --build --preset fuzz --target fuzzers
 status=0
 for target in build/fuzz/bin/*_fuzz; do
   name=$(basename "$target")
