@@ -23,5 +23,5 @@ namespace cairn {
 #ifdef NDEBUG
 #define CAIRN_DCHECK(cond, ...) static_cast<void>(sizeof(static_cast<bool>(cond)))
 #else
-#define CAIRN_DCHECK(cond, ...) CAIRN_CHECK(cond, ##__VA_ARGS__)
+#define CAIRN_DCHECK(cond, ...) CAIRN_CHECK(cond __VA_OPT__(, ) __VA_ARGS__)
 #endif

@@ -171,7 +171,8 @@ void Sampler::load_scratch(std::span<const float> logits) {
 
 double Sampler::weight(const Entry& entry) const {
   // Temperature works on the distance from the best id, so a tiny one cannot overflow.
-  const double exponent = (double{entry.logit} - double{max_logit_}) / double{params_.temperature};
+  const double exponent = (static_cast<double>(entry.logit) - static_cast<double>(max_logit_)) /
+                          static_cast<double>(params_.temperature);
   return exponent < kSmallestExponent ? 0.0 : std::exp(exponent);
 }
 
@@ -194,7 +195,7 @@ void Sampler::sort_front(size_t n) {
 
 // The smallest front whose share of the weight reaches top_p.
 void Sampler::cut_top_p(Survivors& kept) {
-  const double wanted = double{params_.top_p} * kept.total;
+  const double wanted = static_cast<double>(params_.top_p) * kept.total;
   double reached = 0;
   size_t n_next = std::max(kFirstSort, n_sorted_);
   for (size_t rank = 0; rank < kept.end; ++rank) {
@@ -214,7 +215,7 @@ void Sampler::cut_top_p(Survivors& kept) {
 void Sampler::cut_min_p(Survivors& kept) const {
   // The best id's weight is 1, so min_p is compared with weights as they are. Cuts keep the best
   // ids, so among the kept ranks a count is enough: what is unsorted needs no order yet.
-  const double least = double{params_.min_p};
+  const double least = static_cast<double>(params_.min_p);
   size_t n = 0;
   for (size_t rank = 0; rank < kept.end; ++rank) n += weight(entries_[rank]) >= least ? 1U : 0U;
   kept.end = std::max<size_t>(n, 1);
@@ -223,8 +224,8 @@ void Sampler::cut_min_p(Survivors& kept) const {
 // Removes every id that reaches the threshold except the least probable of them.
 void Sampler::cut_xtc(Survivors& kept) {
   const double chance = counter_uniform(*params_.seed, choice_, n_output_, kXtcStream);
-  if (chance >= double{params_.xtc_probability}) return;
-  const double least = double{params_.xtc_threshold} * kept.total;
+  if (chance >= static_cast<double>(params_.xtc_probability)) return;
+  const double least = static_cast<double>(params_.xtc_threshold) * kept.total;
   size_t n_above = 0;
   while (n_above < kept.end) {
     if (n_above >= n_sorted_) sort_front(std::min(kept.end, std::max(kFirstSort, 2 * n_above)));
@@ -320,7 +321,8 @@ TokenId Sampler::sample(std::span<const float> logits, const LogitSummary& summa
 
 float logprob_of(std::span<const float> logits, const LogitSummary& summary, TokenId id) {
   CAIRN_CHECK(id < logits.size());
-  return static_cast<float>(double{logits[id]} - double{summary.max} - std::log(summary.sum_exp));
+  return static_cast<float>(static_cast<double>(logits[id]) - static_cast<double>(summary.max) -
+                            std::log(summary.sum_exp));
 }
 
 std::vector<TokenLogprob> top_logprobs(std::span<const float> logits,

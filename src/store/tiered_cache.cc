@@ -15,6 +15,9 @@ struct Overloaded : Handlers... {
   using Handlers::operator()...;
 };
 
+template <typename... Handlers>
+Overloaded(Handlers...) -> Overloaded<Handlers...>;  // clang 16 does not deduce it
+
 }  // namespace
 
 std::string_view to_string(MissReason reason) {
