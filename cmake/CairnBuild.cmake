@@ -3,7 +3,6 @@ set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
-set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 
 find_package(Threads REQUIRED)
@@ -19,12 +18,35 @@ target_include_directories(cairn_options INTERFACE
   ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
 target_link_libraries(cairn_options INTERFACE fmt::fmt Threads::Threads)
 
+# Compiling the standard library's and GoogleTest's headers over and over is half of a build. clang builds do
+# without, so that a file that forgets an include is found.
+option(CAIRN_PRECOMPILED_HEADERS "Compile common headers once" ON)
+
+# Gives `target` the precompiled header, made once for all targets with the same flags.
+function(cairn_precompile target header)
+  if(NOT CAIRN_PRECOMPILED_HEADERS)
+    return()
+  endif()
+  set(owner cairn_${header})
+  if(NOT TARGET ${owner})
+    file(WRITE ${CMAKE_BINARY_DIR}/cmake/${header}.cc "// Nothing: it owns the precompiled header.\n")
+    add_library(${owner} STATIC ${CMAKE_BINARY_DIR}/cmake/${header}.cc)
+    target_link_libraries(${owner} PRIVATE cairn_options)
+    if(header STREQUAL "precompiled_tests")
+      target_link_libraries(${owner} PRIVATE GTest::gtest GTest::gmock)
+    endif()
+    target_precompile_headers(${owner} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/${header}.h)
+  endif()
+  target_precompile_headers(${target} REUSE_FROM ${owner})
+endfunction()
+
 # cairn_layer(NAME SOURCES a.cc b.cc [LINK layers and libraries] [PRIVATE_LINK libraries])
 # One static library a layer. Header-only layers pass no SOURCES.
 function(cairn_layer name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
   add_library(cairn_${name} STATIC ${ARG_SOURCES})
   target_link_libraries(cairn_${name} PUBLIC cairn_options ${ARG_LINK} PRIVATE ${ARG_PRIVATE_LINK})
+  cairn_precompile(cairn_${name} precompiled)
 endfunction()
 
 # cairn_test(NAME SOURCES a_test.cc ... LINK libraries [TIMEOUT seconds])
@@ -38,5 +60,6 @@ function(cairn_test name)
   target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gtest GTest::gmock GTest::gtest_main)
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_compile_definitions(${name} PRIVATE CAIRN_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  cairn_precompile(${name} precompiled_tests)
   gtest_discover_tests(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} DISCOVERY_TIMEOUT 60)
 endfunction()

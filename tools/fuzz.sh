@@ -5,10 +5,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-10}
 tools/setup.sh fuzz
-cmake --preset fuzz >/dev/null
-cmake --build --preset fuzz --target fuzzers
+cmake --preset asan >/dev/null
+cmake --build --preset asan --target fuzzers
 status=0
-for target in build/fuzz/bin/*_fuzz; do
+for target in build/asan/bin/*_fuzz; do
   name=$(basename "$target")
   found=build/fuzz/corpus/$name
   mkdir -p "$found"

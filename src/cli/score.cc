@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <map>
 
 #include "base/json.h"
@@ -82,7 +83,7 @@ class ScoreCache {
 };
 
 double log_softmax_at(std::span<const float> row, TokenId id) {
-  double max = -INFINITY;
+  double max = -std::numeric_limits<double>::infinity();
   for (const float v : row) max = std::max(max, static_cast<double>(v));
   double sum = 0;
   for (const float v : row) sum += std::exp(static_cast<double>(v) - max);

@@ -20,7 +20,7 @@ constexpr size_t kMaxRank = 32;
 constexpr std::string_view kMetadataKey = "__metadata__";
 
 // Names come from the file: escaped and cut, so that a message stays one line.
-std::string quoted(std::string_view name) {
+std::string in_quotes(std::string_view name) {
   constexpr size_t kMaxShown = 120;
   std::string text = fmt::format("{:?}", name.substr(0, kMaxShown));
   if (name.size() > kMaxShown) text += fmt::format("... ({} bytes)", name.size());
@@ -54,11 +54,11 @@ class HeaderVisitor final : public JsonVisitor {
     if (depth_ != 1 || in_metadata_) return Status::ok();
     if (!open_.has_dtype || !open_.shape_closed || !open_.offsets_closed) {
       return Status::corruption(fmt::format("tensor {} lacks one of dtype, shape, data_offsets",
-                                            quoted(open_.info.name)));
+                                            in_quotes(open_.info.name)));
     }
     if (open_.offsets.size() != 2 || open_.offsets[0] > open_.offsets[1]) {
       return Status::corruption(fmt::format("tensor {}: data_offsets [{}], wanted [begin, end]",
-                                            quoted(open_.info.name),
+                                            in_quotes(open_.info.name),
                                             fmt::join(open_.offsets, ", ")));
     }
     open_.info.offset = open_.offsets[0];
@@ -95,7 +95,7 @@ class HeaderVisitor final : public JsonVisitor {
   Status on_string(std::string_view text) override {
     if (depth_ == 2 && in_metadata_) {
       if (!layout_.metadata.emplace(key_, text).second) {
-        return Status::corruption(fmt::format("__metadata__ gives {} twice", quoted(key_)));
+        return Status::corruption(fmt::format("__metadata__ gives {} twice", in_quotes(key_)));
       }
       return Status::ok();
     }
@@ -103,8 +103,8 @@ class HeaderVisitor final : public JsonVisitor {
     const std::optional<DType> dtype = dtype_from_safetensors(text);
     if (!dtype) {
       return Status::unsupported(fmt::format("tensor {} has element type {}; this version reads {}",
-                                             quoted(open_.info.name),
-                                             quoted(text),
+                                             in_quotes(open_.info.name),
+                                             in_quotes(text),
                                              safetensors_dtype_names()));
     }
     open_.info.dtype = *dtype;
@@ -116,11 +116,11 @@ class HeaderVisitor final : public JsonVisitor {
     if (array_ == Array::kShape) {
       if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
         return Status::corruption(
-            fmt::format("tensor {}: dimension {}", quoted(open_.info.name), value));
+            fmt::format("tensor {}: dimension {}", in_quotes(open_.info.name), value));
       }
       if (open_.info.shape.size() == kMaxRank) {
         return Status::unsupported(fmt::format(
-            "tensor {} has more than {} dimensions", quoted(open_.info.name), kMaxRank));
+            "tensor {} has more than {} dimensions", in_quotes(open_.info.name), kMaxRank));
       }
       open_.info.shape.push_back(static_cast<int64_t>(value));
       return Status::ok();
@@ -150,13 +150,14 @@ class HeaderVisitor final : public JsonVisitor {
   Status unexpected(std::string_view what) const {
     if (depth_ == 0) return Status::corruption(fmt::format("{}, wanted an object", what));
     if (depth_ == 1) {
-      return Status::corruption(fmt::format("{} is {}, wanted an object", quoted(key_), what));
+      return Status::corruption(fmt::format("{} is {}, wanted an object", in_quotes(key_), what));
     }
-    const std::string owner = in_metadata_ ? "__metadata__" : "tensor " + quoted(open_.info.name);
+    const std::string owner =
+        in_metadata_ ? "__metadata__" : "tensor " + in_quotes(open_.info.name);
     return Status::corruption(
         fmt::format("{}: {} is {} or given twice; wanted {}",
                     owner,
-                    quoted(key_),
+                    in_quotes(key_),
                     what,
                     in_metadata_ ? "strings" : "dtype, shape and data_offsets, each once"));
   }
@@ -177,15 +178,15 @@ Status check_unique_names(const std::vector<TensorInfo>& tensors) {
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
   if (twice == names.end()) return Status::ok();
-  return Status::corruption(fmt::format("tensor {} is given twice", quoted(*twice)));
+  return Status::corruption(fmt::format("tensor {} is given twice", in_quotes(*twice)));
 }
 
 Status check_size(const TensorInfo& tensor) {
   Result<uint64_t> wanted = tensor_bytes(tensor.dtype, tensor.shape);
-  if (!wanted.is_ok()) return wanted.status().with_prefix("tensor " + quoted(tensor.name));
+  if (!wanted.is_ok()) return wanted.status().with_prefix("tensor " + in_quotes(tensor.name));
   if (*wanted == tensor.n_bytes) return Status::ok();
   return Status::corruption(fmt::format("tensor {}: {} [{}] takes {} bytes, data_offsets span {}",
-                                        quoted(tensor.name),
+                                        in_quotes(tensor.name),
                                         to_string(tensor.dtype),
                                         fmt::join(tensor.shape, ", "),
                                         *wanted,
@@ -202,7 +203,7 @@ Status check_tiling(std::vector<TensorInfo>* tensors, uint64_t n_data_bytes) {
     if (tensor.offset != end) {
       return Status::corruption(
           fmt::format("tensor {} begins at {}, {} the bytes before it, which end at {}",
-                      quoted(tensor.name),
+                      in_quotes(tensor.name),
                       tensor.offset,
                       tensor.offset < end ? "overlapping" : "leaving a gap after",
                       end));
@@ -211,7 +212,7 @@ Status check_tiling(std::vector<TensorInfo>* tensors, uint64_t n_data_bytes) {
       return Status::corruption(
           fmt::format("tensor {} at {} with {} bytes runs past the data, which has {}; the file is "
                       "truncated: copy or download it again",
-                      quoted(tensor.name),
+                      in_quotes(tensor.name),
                       tensor.offset,
                       tensor.n_bytes,
                       n_data_bytes));

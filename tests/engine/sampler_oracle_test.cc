@@ -70,8 +70,9 @@ TEST(SamplerOracle, KeepsTheSameIdsWithTheSameProbabilities) {
     double sum = 0;
     for (size_t rank = 0; rank < wanted.size(); ++rank) {
       // Penalties and temperature were float32 there: 1e-6 relative, amplified by 1/temperature.
-      EXPECT_NEAR(double{kept.probs[rank]}, wanted[rank], 1e-8 + 1e-5 * wanted[rank]) << rank;
-      sum += double{kept.probs[rank]};
+      EXPECT_NEAR(static_cast<double>(kept.probs[rank]), wanted[rank], 1e-8 + 1e-5 * wanted[rank])
+          << rank;
+      sum += static_cast<double>(kept.probs[rank]);
     }
     EXPECT_NEAR(sum, 1.0, 1e-5);
   }
@@ -96,12 +97,12 @@ TEST(SamplerOracle, DrawsFollowTheCandidates) {
       double before = 0;
       size_t rank = 0;
       while (kept.ids[rank] != drawn) {
-        before += double{kept.probs[rank]};
+        before += static_cast<double>(kept.probs[rank]);
         ASSERT_LT(++rank, kept.ids.size()) << "drew an id that was cut";
       }
       // float32 probabilities: their sum is only near the one that decided.
       EXPECT_GE(u, before - 1e-5);
-      EXPECT_LE(u, before + double{kept.probs[rank]} + 1e-5);
+      EXPECT_LE(u, before + static_cast<double>(kept.probs[rank]) + 1e-5);
     }
   }
 }

@@ -37,7 +37,8 @@ LogitSummary summarize(const std::vector<float>& logits) {
     if (logits[id] > logits[summary.argmax]) summary.argmax = id;
   }
   summary.max = logits[summary.argmax];
-  for (const float logit : logits) summary.sum_exp += std::exp(double{logit} - double{summary.max});
+  for (const float logit : logits)
+    summary.sum_exp += std::exp(static_cast<double>(logit) - static_cast<double>(summary.max));
   return summary;
 }
 
@@ -273,10 +274,10 @@ TEST(Sampler, LargeVocabulariesGiveTheSameCutsAsAFullSort) {
     return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
   });
   double total = 0;
-  for (const TokenId id : order) total += std::exp(double{logits[id]});
+  for (const TokenId id : order) total += std::exp(static_cast<double>(logits[id]));
   double reached = 0;
   size_t n_wanted = 0;
-  while (reached < 0.5 * total) reached += std::exp(double{logits[order[n_wanted++]]});
+  while (reached < 0.5 * total) reached += std::exp(static_cast<double>(logits[order[n_wanted++]]));
 
   SamplingParams params = seeded();
   params.top_p = 0.5F;

@@ -145,7 +145,7 @@ TEST(Score, ChunksThreadsAndCompanyDoNotShow) {
   ASSERT_EQ(wanted.size(), kPromptTokens * 4096);
   ScoreOptions options;
   options.batch_with = {some_ids(31, 2), some_ids(200, 3), some_ids(1, 4)};
-  for (const size_t chunk : {1, 7, 64, 150}) {
+  for (const size_t chunk : std::vector<size_t>{1, 7, 64, 150}) {
     options.chunk = chunk;
     EXPECT_TRUE(same_bits(life.rows_of(ids, options), wanted)) << "chunk " << chunk;
   }
@@ -196,7 +196,7 @@ TEST(Score, ForkedFromMemoryAtAnyCut) {
   ScoreOptions options;
   options.use_cache = true;
   const auto wanted = life.rows_of(ids, options);
-  for (const size_t cut : {1, 16, 50, 63, 64, 65, 100, 127, 128, 148, 149}) {
+  for (const size_t cut : std::vector<size_t>{1, 16, 50, 63, 64, 65, 100, 127, 128, 148, 149}) {
     options.reuse_at = cut;
     const auto scores = life.try_score({ids}, options).value();
     ASSERT_EQ(scores.sequences[0].first_row, cut);
@@ -216,7 +216,7 @@ TEST(Score, RestoredFromDiskAtAnyCut) {
     wanted = first.rows_of(ids, options);
     first.flush();
   }
-  for (const size_t cut : {16, 64, 100, 128, 149}) {
+  for (const size_t cut : std::vector<size_t>{16, 64, 100, 128, 149}) {
     Life restarted(kDemo, folder.path());
     options.reuse_at = cut;
     const auto scores = restarted.try_score({ids}, options).value();

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "kernel_test_support.h"
 #include "kernels/reference.h"
 
@@ -161,7 +163,7 @@ TEST_P(Attend, AgreesWithTheReference) {
     const std::vector<float> out = sequence.attend(*backend, pages, 0, 150);
     // bf16: q and p have 8 bits; their errors average out over the positions seen.
     const double tolerance = shape.encoding == RowEncoding::kF32 ? 4e-6 : 0.04;
-    for (const size_t pos : {0, 1, 14, 15, 16, 63, 64, 90, 149}) {
+    for (const size_t pos : std::vector<size_t>{0, 1, 14, 15, 16, 63, 64, 90, 149}) {
       ASSERT_LE(kernel_test::distance(sequence.row_of(out, pos), sequence.expected(pos)), tolerance)
           << shape.text() << " at " << pos;
     }
@@ -170,13 +172,14 @@ TEST_P(Attend, AgreesWithTheReference) {
 
 TEST_P(Attend, AgreesWithTheReferenceAcrossSplits) {
   const auto backend = kernel_test::backend_of(GetParam());
-  for (const size_t window : {0, 300, 700}) {
+  for (const size_t window : std::vector<size_t>{0, 300, 700}) {
     const Shape shape{4, 2, 24, window, 64, RowEncoding::kF32};
     const Sequence sequence(shape, 1100);
     const Pages pages = sequence.new_pages();
     sequence.append(*backend, pages, 0, 1100);
     const std::vector<float> out = sequence.attend(*backend, pages, 0, 1100);
-    for (const size_t pos : {299, 510, 511, 512, 513, 811, 812, 1023, 1024, 1099}) {
+    for (const size_t pos :
+         std::vector<size_t>{299, 510, 511, 512, 513, 811, 812, 1023, 1024, 1099}) {
       ASSERT_LE(kernel_test::distance(sequence.row_of(out, pos), sequence.expected(pos)), 4e-6)
           << "window " << window << " at " << pos;
     }
@@ -192,7 +195,7 @@ TEST_P(Attend, ChunksAndThreadsDoNotShow) {
     sequence.append(*one, pages, 0, 150);
     const std::vector<float> all = sequence.attend(*one, pages, 0, 150);
     ASSERT_TRUE(kernel_test::same_bits(all, sequence.attend(*two, pages, 0, 150))) << shape.text();
-    for (const size_t chunk : {1, 7, 64}) {
+    for (const size_t chunk : std::vector<size_t>{1, 7, 64}) {
       const Pages fresh = sequence.new_pages();
       std::vector<float> out;
       for (size_t begin = 0; begin < 150; begin += chunk) {
@@ -222,7 +225,8 @@ TEST_P(Attend, DecodeAcrossSplitsHasTheBitsOfPrefillOnAnyNumberOfThreads) {
     sequence.append(*one, pages, 0, 1700);
     const std::vector<float> all = sequence.attend(*one, pages, 0, 1700);
     ASSERT_TRUE(kernel_test::same_bits(all, sequence.attend(*two, pages, 0, 1700))) << shape.text();
-    for (const size_t pos : {0, 511, 512, 599, 600, 1023, 1024, 1111, 1535, 1536, 1699}) {
+    for (const size_t pos :
+         std::vector<size_t>{0, 511, 512, 599, 600, 1023, 1024, 1111, 1535, 1536, 1699}) {
       for (Backend* backend : {one.get(), two.get()}) {
         ASSERT_TRUE(kernel_test::same_bits(sequence.row_of(all, pos),
                                            sequence.attend(*backend, pages, pos, pos + 1)))
@@ -243,7 +247,7 @@ TEST_P(Attend, RowsThatMayNotBeSeenDoNotMatterWhateverTheyHold) {
     const Pages pages = sequence.new_pages();
     sequence.append(*backend, pages, 0, 150);
     const std::vector<float> all = sequence.attend(*backend, pages, 0, 150);
-    for (const size_t pos : {0, 1, 15, 16, 47, 64, 100, 149}) {
+    for (const size_t pos : std::vector<size_t>{0, 1, 15, 16, 47, 64, 100, 149}) {
       // NaN everywhere except in the rows that the query sees.
       const size_t begin = shape.window != 0 && pos + 1 > shape.window ? pos + 1 - shape.window : 0;
       const Pages poisoned = sequence.poisoned_pages();

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "kernel_test_support.h"
 #include "kernels/reference.h"
 
@@ -89,7 +91,7 @@ TEST_P(Elementwise, GateRowsAreTheSameAmongOthersAndOnThreads) {
 
 TEST_P(Elementwise, SampleReduceFindsTheFirstLargestAndTheSum) {
   Random random(5);
-  for (const size_t vocab : {1, 2, 15, 16, 17, 33, 4095, 4096, 4097, 9000}) {
+  for (const size_t vocab : std::vector<size_t>{1, 2, 15, 16, 17, 33, 4095, 4096, 4097, 9000}) {
     std::vector<float> logits = random.values(3 * vocab, 30.0F);
     logits[vocab + vocab / 2] = 31.0F;
     logits[2 * vocab - 1] = 31.0F;  // a tie: the lower id wins

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "kernel_test_support.h"
 #include "kernels/reference.h"
 
@@ -53,7 +55,8 @@ TEST_P(Matmul, AgreesWithTheReferenceAtEveryEdgeOfItsTiles) {
   Random random(11);
   std::vector<Case> cases;
   for (size_t n = 1; n <= 35; ++n) cases.push_back({n, 67, 1 + n % 3});
-  for (size_t n : {1, 15, 16, 17, 31, 63, 64, 65, 127, 128, 129, 200}) cases.push_back({24, n, 2});
+  for (size_t n : std::vector<size_t>{1, 15, 16, 17, 31, 63, 64, 65, 127, 128, 129, 200})
+    cases.push_back({24, n, 2});
   for (size_t rows = 1; rows <= 14; ++rows) cases.push_back({40, 96, rows});
   cases.push_back({2100, 70, 13});  // several slabs of steps
   cases.push_back({33, 65, 485});   // several row blocks

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "kernel_test_support.h"
 #include "kernels/reference.h"
 
@@ -118,7 +120,7 @@ TEST_P(RopeAppend, ChunksAndThreadsDoNotShowInRowsOrPages) {
   const auto two = kernel_test::backend_of(GetParam(), Precision::kFast, 2);
   const Pages pages(layout, 131);
   const std::vector<float> all = run(*one, step, pages, 0, 131);
-  for (const size_t chunk : {1, 5, 131}) {
+  for (const size_t chunk : std::vector<size_t>{1, 5, 131}) {
     const Pages fresh(layout, 131);
     std::vector<float> out;
     for (size_t begin = 0; begin < 131; begin += chunk) {
@@ -143,7 +145,7 @@ TEST_P(RopeAppend, TouchesNothingButItsRows) {
   size_t n_changed = 0;
   for (size_t i = 0; i < layout.page_bytes(); ++i) n_changed += pages.page(0)[i] != std::byte{0x5a};
   EXPECT_LE(n_changed, size_t{3} * 2 * 2 * 12 * 2);
-  for (size_t row : {8, 12}) {
+  for (size_t row : std::vector<size_t>{8, 12}) {
     for (size_t d = 0; d < 12; ++d) {
       EXPECT_EQ(f32_to_bf16(reference::read_k(layout, pages.page(0), 1, 0, row, d)), 0x5a5a);
       EXPECT_EQ(f32_to_bf16(reference::read_v(layout, pages.page(0), 1, 1, row, d)), 0x5a5a);

@@ -95,7 +95,7 @@ TEST_P(Bits, ChunksThreadsAndBatchesDoNotShow) {
       const auto model = load_model(subject.dir, *alone);
       const CacheGeometry geometry = model->spec().cache_geometry(encoding_of(precision));
       const auto wanted = score_ids(*model, geometry, subject.ids, n_tokens);
-      for (const size_t chunk : {1, 7, 64}) {
+      for (const size_t chunk : std::vector<size_t>{1, 7, 64}) {
         EXPECT_TRUE(same_bits(score_ids(*model, geometry, subject.ids, chunk), wanted))
             << "chunk " << chunk;
       }
@@ -144,7 +144,7 @@ TEST(Bits, LongPromptCrossesSplits) {
   const auto model = load_model(demo_dir(), *backend);
   const CacheGeometry geometry = model->spec().cache_geometry(RowEncoding::kBf16);
   std::vector<float> wanted;
-  for (const size_t chunk : {512, 61}) {
+  for (const size_t chunk : std::vector<size_t>{512, 61}) {
     Timeline timeline(*backend, geometry);
     const size_t n_front = n_tokens - 40;
     for (size_t begin = 0; begin < n_front; begin += chunk) {

@@ -119,7 +119,7 @@ TEST(Rope, TableOfAPositionDoesNotDependOnWhereItBegins) {
   const RopeSpec spec = make_rope_spec(config, 16).value();
   std::vector<float> all(100 * 16);
   fill_cos_sin(spec, 0, all);
-  for (const size_t pos : {0, 1, 17, 99}) {
+  for (const size_t pos : std::vector<size_t>{0, 1, 17, 99}) {
     std::vector<float> one(16);
     fill_cos_sin(spec, pos, one);
     EXPECT_TRUE(std::equal(one.begin(), one.end(), all.begin() + static_cast<ptrdiff_t>(pos * 16)));
