@@ -238,7 +238,7 @@ std::vector<T> values(const SafetensorsFile& file, const std::string& name) {
 }
 
 double log_sum_exp(std::span<const float> row) {
-  const double max = *std::max_element(row.begin(), row.end());
+  const double max = static_cast<double>(*std::max_element(row.begin(), row.end()));
   double sum = 0;
   for (const float v : row) sum += std::exp(static_cast<double>(v) - max);
   return max + std::log(sum);
