@@ -1,11 +1,12 @@
 // How fast pages become objects and objects pages, with one I/O thread, and how much of the disk's
 // own speed is left.
 //
-//   cairn-store-bench (--memory | --dir DIR) [--bytes 2GiB --pool 512MiB --attempts 3 --json]
+//   cairn-store-bench (--memory | --dir DIR) [--bytes 2GiB --pool 512MiB --rounds 5 --json]
 //
 // --memory: no disk at all (a file system in an arena). --dir: a disk or a tmpfs; each measurement
 // is paired with raw probes of the same sizes right before and after (O_DIRECT writes with a sync
-// each 64 MiB, reads with as many in flight), and counts only if these two agree within 15 %.
+// each 64 MiB, reads with as many in flight), and counts only if these two agree within 15 %. The
+// last line of each size is the median of the rounds that count.
 // Memory is the peak of the process above the pool and the arena. Pages of 256 KiB, 1 MiB and 2
 // MiB.
 #include <fmt/core.h>
@@ -43,7 +44,7 @@ struct Options {
   std::string dir;
   uint64_t bytes = uint64_t{2} << 30;
   uint64_t pool_bytes = uint64_t{512} << 20;
-  int attempts = 3;
+  int rounds = 5;
   bool json = false;
 };
 
@@ -343,6 +344,35 @@ void print(const Measurement& m) {
   fmt::print("\n");
 }
 
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values.empty() ? 0 : values[values.size() / 2];
+}
+
+void print_medians(const std::vector<Measurement>& rounds) {
+  std::vector<double> save;
+  std::vector<double> restore;
+  std::vector<double> save_share;
+  std::vector<double> restore_share;
+  for (const Measurement& m : rounds) {
+    if (!m.counts) continue;
+    save.push_back(m.store.save);
+    restore.push_back(m.store.restore);
+    save_share.push_back(share(m.store.save, m.probe_before->save, m.probe_after->save));
+    restore_share.push_back(
+        share(m.store.restore, m.probe_before->restore, m.probe_after->restore));
+  }
+  fmt::print(
+      "pages of {:>8}: median of {} rounds that count: save {:.2f} GB/s, {:.0f} %; restore "
+      "{:.2f} GB/s, {:.0f} %\n",
+      format_size(rounds.front().page_bytes),
+      save.size(),
+      median(save),
+      100 * median(save_share),
+      median(restore),
+      100 * median(restore_share));
+}
+
 std::optional<Options> parse(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; ++i) {
@@ -358,8 +388,8 @@ std::optional<Options> parse(int argc, char** argv) {
       options.bytes = must(parse_size(value()));
     } else if (flag == "--pool") {
       options.pool_bytes = must(parse_size(value()));
-    } else if (flag == "--attempts") {
-      options.attempts = std::max(1, std::atoi(value().c_str()));
+    } else if (flag == "--rounds") {
+      options.rounds = std::max(1, std::atoi(value().c_str()));
     } else {
       return std::nullopt;
     }
@@ -378,12 +408,13 @@ int run(const Options& options) {
   }
   Json results = Json::array();
   for (const size_t page_bytes : {size_t{256} << 10, size_t{1} << 20, size_t{2} << 20}) {
-    for (int attempt = 0; attempt < options.attempts; ++attempt) {
-      const Measurement m = measure(options, pool, page_bytes);
-      results.push_back(to_json(m));
-      if (!options.json) print(m);
-      if (m.counts) break;
+    std::vector<Measurement> rounds;
+    for (int round = 0; round < options.rounds; ++round) {
+      rounds.push_back(measure(options, pool, page_bytes));
+      results.push_back(to_json(rounds.back()));
+      if (!options.json) print(rounds.back());
     }
+    if (!options.json) print_medians(rounds);
   }
   if (options.json) fmt::print("{}\n", dump_json(results));
   return 0;
@@ -397,7 +428,7 @@ int main(int argc, char** argv) {
   if (!options) {
     fmt::print(
         stderr,
-        "usage: cairn-store-bench (--memory | --dir DIR) [--bytes 2GiB --pool 512MiB --attempts 3 "
+        "usage: cairn-store-bench (--memory | --dir DIR) [--bytes 2GiB --pool 512MiB --rounds 5 "
         "--json]\n--pool is at least 64MiB\n");
     return 2;
   }

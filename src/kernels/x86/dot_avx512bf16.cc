@@ -42,7 +42,11 @@ struct PairKind {
   static constexpr size_t kTokens = 2;
 
   CAIRN_INLINE static Vec dot(Vec sum, Words w, uint32_t x) {
-    const __m512i pair = _mm512_set1_epi32(static_cast<int>(x));
+    __m512i pair = _mm512_set1_epi32(static_cast<int>(x));
+#ifdef __clang__
+    // clang 16's code generator recurses without end over a splat that is used as bf16 pairs.
+    asm("" : "+v"(pair));
+#endif
     return {
         _mm512_dpbf16_ps(sum.v, reinterpret_cast<__m512bh>(w.v), reinterpret_cast<__m512bh>(pair))};
   }
