@@ -1,5 +1,5 @@
-// What nearly every file includes, compiled once a build instead of once a file. Files still name what they
-// use: the clang presets build without it.
+// What nearly every file includes, compiled once a build instead of once a file. Files still name
+// what they use: the other presets build without it.
 #pragma once
 
 #include <fmt/format.h>

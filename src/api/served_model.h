@@ -20,7 +20,7 @@ struct ServedModel {
   std::shared_ptr<const Tokenizer> tokenizer;
   std::shared_ptr<const ChatFormat>
       chat;                 // null when the model has no template: chat is then a 400
-  uint32_t vocab_size = 0;  // rows of the head; ids a prompt may hold are below it
+  uint32_t vocab_size = 0;  // ids a prompt may hold and a reply may draw are below it
   uint32_t context_tokens = 0;
   std::vector<TokenId> stop_ids;  // end tokens of config and generation_config
   SamplingParams defaults;        // from generation_config; what a request leaves out

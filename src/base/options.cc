@@ -1,6 +1,7 @@
 #include "base/options.h"
 
 #include <fmt/format.h>
+#include <pwd.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -177,7 +178,11 @@ std::string default_cache_dir() {
   if (cache && cache->starts_with('/')) return *cache + "/cairn";
   const auto home = env("HOME");
   if (home && home->starts_with('/')) return (*home == "/" ? "" : *home) + "/.cache/cairn";
-  return fmt::format("/tmp/cairn-{}", ::getuid());
+  // Without either (a service, cron) the account's own home; never a folder that others can make
+  // first.
+  const passwd* account = ::getpwuid(::getuid());
+  const std::string own = account != nullptr && account->pw_dir != nullptr ? account->pw_dir : "";
+  return (own == "/" ? "" : own) + "/.cache/cairn";
 }
 
 std::string executable_dir() {

@@ -20,7 +20,7 @@ std::string format_size(uint64_t bytes);  // "1.5 GiB"
 Result<std::chrono::milliseconds> parse_duration(std::string_view text);
 
 std::optional<std::string> env(const char* name);
-// $XDG_CACHE_HOME/cairn, else $HOME/.cache/cairn, else /tmp/cairn-<uid>.
+// $XDG_CACHE_HOME/cairn, else $HOME/.cache/cairn, else the same under the account's home directory.
 std::string default_cache_dir();
 // Folder of the running executable (/proc/self/exe).
 std::string executable_dir();

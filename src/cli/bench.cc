@@ -121,7 +121,8 @@ class Bench {
       SampleReduceArgs reduce;
       reduce.logits = logits.logits;
       reduce.n_rows = logits.n_rows;
-      reduce.vocab_size = model_.spec().vocab_size;
+      reduce.row_stride = logits.row_stride;
+      reduce.n_ids = model_.spec().vocab_size;
       reduce.out = summaries.data();
       model_.backend().sample_reduce(reduce);
       model_.backend().synchronize();

@@ -9,6 +9,8 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/conversation.h"
+#include "cli/local_session.h"
+#include "cli/model_paths.h"
 
 namespace cairn::cli {
 namespace {
@@ -20,9 +22,10 @@ struct ChatFlags {
 };
 
 Status run(ChatFlags flags) {
-  CAIRN_ASSIGN_OR_RETURN(const auto session, LocalSession::open(flags.local));
-  CAIRN_ASSIGN_OR_RETURN(const TextParts text,
-                         load_text_parts(session->model_dir(), flags.template_file));
+  CAIRN_ASSIGN_OR_RETURN(const std::string dir, resolve_model(flags.local.model));
+  CAIRN_ASSIGN_OR_RETURN(const TextParts text, load_text_parts(dir, flags.template_file));
+  CAIRN_ASSIGN_OR_RETURN(const auto session,
+                         LocalSession::open(flags.local, text.tokenizer->vocab_end()));
   flags.reply.stream = true;
   Json messages = Json::array();
   if (!flags.system.empty()) messages.push_back({{"role", "system"}, {"content", flags.system}});

@@ -78,11 +78,10 @@ void attach_store(Engine& engine, const CacheFlags& flags) {
   }
 }
 
-Result<std::unique_ptr<LocalSession>> LocalSession::open(const LocalFlags& flags) {
+Result<std::unique_ptr<LocalSession>> LocalSession::open(const LocalFlags& flags, uint32_t n_ids) {
   std::unique_ptr<LocalSession> session(new LocalSession());
   CAIRN_ASSIGN_OR_RETURN(session->model_dir_, resolve_model(flags.model));
   CAIRN_ASSIGN_OR_RETURN(session->generation_config_, load_generation_config(session->model_dir_));
-  session->stop_ids_ = stop_ids_of(session->generation_config_);
   CAIRN_ASSIGN_OR_RETURN(session->backend_, flags.compute.make_backend());
   CAIRN_ASSIGN_OR_RETURN(std::unique_ptr<Model> model,
                          load_model(session->model_dir_, *session->backend_));
@@ -91,6 +90,9 @@ Result<std::unique_ptr<LocalSession>> LocalSession::open(const LocalFlags& flags
   model_options.label = default_model_name(flags.model);
   CAIRN_ASSIGN_OR_RETURN(model_options.context_tokens, context_for(model->spec(), flags.ctx));
   CAIRN_ASSIGN_OR_RETURN(model_options.kv, flags.compute.row_encoding());
+  const uint32_t n_rows = model->spec().vocab_size;
+  model_options.n_ids = n_ids == 0 ? n_rows : std::min(n_ids, n_rows);
+  session->stop_ids_ = stop_ids_of(session->generation_config_, model_options.n_ids);
   EngineOptions options;
   options.cache = flags.cache.cache_options();
   session->engine_ = std::make_unique<Engine>(*session->backend_, session->clock_, options);

@@ -34,7 +34,8 @@ struct Generation {
 class LocalSession {
  public:
   // Loads weights, starts the engine, attaches the store (a warning when it cannot be used).
-  static Result<std::unique_ptr<LocalSession>> open(const LocalFlags& flags);
+  // `n_ids`: of the tokenizer (EngineModelOptions); 0 for ids that nobody turns into text.
+  static Result<std::unique_ptr<LocalSession>> open(const LocalFlags& flags, uint32_t n_ids = 0);
 
   LocalSession(const LocalSession&) = delete;
   LocalSession& operator=(const LocalSession&) = delete;

@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "base/file_system.h"
+#include "base/log.h"
 #include "base/options.h"
 #include "cli/model_paths.h"
 
@@ -121,7 +122,12 @@ Result<std::unique_ptr<Model>> load_model(const std::string& model_dir, Backend&
   return model;
 }
 
-std::vector<TokenId> stop_ids_of(const GenerationConfig& generation) {
+std::vector<TokenId> stop_ids_of(const GenerationConfig& generation, uint32_t n_ids) {
+  for (const uint32_t id : generation.eos_token_ids) {
+    if (id < n_ids) continue;
+    log_warning(
+        "eos_token_id {} is not among the {} ids of this model: no reply ends with it", id, n_ids);
+  }
   return {generation.eos_token_ids.begin(), generation.eos_token_ids.end()};
 }
 

@@ -65,8 +65,9 @@ Result<TextParts> load_text_parts(const std::string& model_dir, const std::strin
 // Weights, with a progress line on standard error when it is a terminal and loading takes long.
 Result<std::unique_ptr<Model>> load_model(const std::string& model_dir, Backend& backend);
 
-// Ids that end a reply: of generation_config, else of config.
-std::vector<TokenId> stop_ids_of(const GenerationConfig& generation);
+// Ids that end a reply: of generation_config, else of config. One that is not below `n_ids` can
+// never come and is worth a warning.
+std::vector<TokenId> stop_ids_of(const GenerationConfig& generation, uint32_t n_ids);
 
 // "error: ..." on standard error; returns kExitFailed.
 int report_failure(const Status& status);

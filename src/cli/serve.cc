@@ -57,13 +57,15 @@ Result<std::shared_ptr<const ServedModel>> add_model(Engine& engine,
   CAIRN_ASSIGN_OR_RETURN(options.context_tokens, context_for(model->spec(), flags.ctx));
   CAIRN_ASSIGN_OR_RETURN(options.kv, flags.compute.row_encoding());
 
+  options.n_ids = std::min(model->spec().vocab_size, text.tokenizer->vocab_end());
+
   auto served = std::make_shared<ServedModel>();
   served->name = named.name;
   served->tokenizer = text.tokenizer;
   served->chat = text.chat;
-  served->vocab_size = model->spec().vocab_size;
+  served->vocab_size = options.n_ids;
   served->context_tokens = options.context_tokens;
-  served->stop_ids = stop_ids_of(generation);
+  served->stop_ids = stop_ids_of(generation, options.n_ids);
   served->defaults = default_sampling(generation);
   served->created_unix = SystemClock().unix_seconds();
   log_info("model {}: {} layers, {} MiB of weights, context {}, kernels {}",

@@ -27,19 +27,18 @@ constexpr size_t kSideMessages = 256;
 // A deadline may be "never"; condition variables do not like times near the end of the calendar.
 constexpr std::chrono::seconds kLongestSleep{30};
 
-Status check_request(const GenerationRequest& request, const Model& model, uint32_t context) {
+Status check_request(const GenerationRequest& request, uint32_t n_ids, uint32_t context) {
   if (request.prompt.empty()) {
     return Status::invalid_argument("the prompt has no tokens; at least one is needed");
   }
-  const uint32_t vocab_size = model.spec().vocab_size;
   const auto outside = std::find_if(
-      request.prompt.begin(), request.prompt.end(), [&](TokenId id) { return id >= vocab_size; });
+      request.prompt.begin(), request.prompt.end(), [&](TokenId id) { return id >= n_ids; });
   if (outside != request.prompt.end()) {
     return Status::invalid_argument(
         fmt::format("prompt token {} is id {}; this model has ids 0 to {}",
                     outside - request.prompt.begin(),
                     *outside,
-                    vocab_size - 1));
+                    n_ids - 1));
   }
   // A reply of zero tokens (scoring, warming) needs no room behind the prompt.
   const bool wants_reply = request.max_tokens.value_or(1) > 0;
@@ -54,7 +53,7 @@ Status check_request(const GenerationRequest& request, const Model& model, uint3
     return Status::invalid_argument(fmt::format(
         "top_logprobs is {}; it must be in [0, {}]", request.top_logprobs, kMaxTopLogprobs));
   }
-  return validate_sampling(request.sampling, vocab_size);
+  return validate_sampling(request.sampling, n_ids);
 }
 
 FlushReport failed_flush(Status status) {
@@ -120,6 +119,8 @@ uint32_t Engine::add_model(std::unique_ptr<Model> model, const EngineModelOption
   if (chosen.context_tokens == 0) {
     chosen.context_tokens = std::min(model->spec().max_positions, kDefaultContext);
   }
+  const uint32_t n_rows = model->spec().vocab_size;
+  chosen.n_ids = chosen.n_ids == 0 ? n_rows : std::min(chosen.n_ids, n_rows);
   return impl_->loop.add_model(std::move(model), chosen);
 }
 
@@ -158,7 +159,8 @@ Result<uint64_t> Engine::submit(GenerationRequest request,
         fmt::format("no model has index {}; {} are loaded", request.model, impl_->loop.n_models()));
   }
   const uint32_t context = context_tokens(request.model);
-  CAIRN_RETURN_IF_ERROR(check_request(request, model(request.model), context));
+  CAIRN_RETURN_IF_ERROR(
+      check_request(request, impl_->loop.runner(request.model).options.n_ids, context));
   auto active = std::make_unique<ActiveRequest>();
   const auto context_left = static_cast<uint32_t>(context - request.prompt.size());
   active->max_new_tokens = std::min(request.max_tokens.value_or(kDefaultMaxTokens), context_left);

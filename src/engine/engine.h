@@ -34,6 +34,10 @@ struct EngineModelOptions {
   uint32_t context_tokens = 0;  // prompt and reply together
   RowEncoding kv = RowEncoding::kBf16;
   std::string key_namespace;
+  // Ids that exist, 0 to n_ids - 1; 0: one for each row of the output matrix. Published models pad
+  // the matrix past the tokenizer's last id (Qwen3: 151,936 rows, 151,669 ids); those rows are
+  // trained to nothing and are neither sampled nor counted in probabilities.
+  uint32_t n_ids = 0;
 };
 
 struct EngineStats {

@@ -155,7 +155,7 @@ bool EngineLoop::start(ActiveRequest& request) {
   request.started_at = clock_.now();
   request.n_reused = request.sequence->n_rows();
   request.sampler.emplace(request.request.sampling,
-                          runners_[request.request.model]->model->spec().vocab_size,
+                          runners_[request.request.model]->options.n_ids,
                           request.request.choice);
   request.sampler->add_prompt(request.prompt());
   request.check_rows();

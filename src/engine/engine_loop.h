@@ -99,13 +99,13 @@ class EngineLoop {
   void take_prompt_rows(ActiveRequest& request,
                         size_t first_row,
                         size_t n_rows,
-                        const float* logits);
-  void choose_token(ActiveRequest& request, size_t row, const float* logits);
+                        const Model::StepLogits& logits);
+  void choose_token(ActiveRequest& request, size_t row, const Model::StepLogits& logits);
   GeneratedToken score_row(const ActiveRequest& request,
                            TokenId id,
                            size_t row,
                            bool has_row) const;
-  void read_row(const float* logits, size_t row);
+  void read_row(const Model::StepLogits& logits, size_t row);
   void advance_sequences(ModelRunner& runner);
   void record_step(ModelRunner& runner, std::chrono::duration<double> took);
   void settle(ModelRunner& runner);
@@ -133,7 +133,7 @@ class EngineLoop {
   std::vector<StepEntry> entries_;
   std::vector<StepRows> rows_;
   std::vector<LogitSummary> summaries_;  // one for each row of logits
-  std::vector<float> row_;               // [vocab_size], a row in host memory
+  std::vector<float> row_;               // [n_ids], a row in host memory
 
   EngineStats counters_;
 };

@@ -99,7 +99,8 @@ Status EngineLoop::forward(ModelRunner& runner, Model::StepLogits& logits) {
     SampleReduceArgs args;
     args.logits = logits.logits;
     args.n_rows = logits.n_rows;
-    args.vocab_size = runner.model->spec().vocab_size;
+    args.row_stride = logits.row_stride;
+    args.n_ids = runner.options.n_ids;
     args.out = summaries_.data();
     backend_.sample_reduce(args);
   }
@@ -107,9 +108,9 @@ Status EngineLoop::forward(ModelRunner& runner, Model::StepLogits& logits) {
   return Status::ok();
 }
 
-void EngineLoop::read_row(const float* logits, size_t row) {
+void EngineLoop::read_row(const Model::StepLogits& logits, size_t row) {
   backend_.read_back(std::as_writable_bytes(std::span<float>(row_)),
-                     reinterpret_cast<const std::byte*>(logits + row * row_.size()));
+                     reinterpret_cast<const std::byte*>(logits.logits + row * logits.row_stride));
 }
 
 // The chosen id and its alternatives. Without the row (has_row false) the id is the summary's best.
@@ -127,7 +128,7 @@ GeneratedToken EngineLoop::score_row(const ActiveRequest& request,
   return token;
 }
 
-void EngineLoop::choose_token(ActiveRequest& request, size_t row, const float* logits) {
+void EngineLoop::choose_token(ActiveRequest& request, size_t row, const Model::StepLogits& logits) {
   const bool needs_row = request.sampler->needs_logits() || request.request.top_logprobs > 0;
   if (needs_row) read_row(logits, row);
   const std::span<const float> values =
@@ -151,7 +152,7 @@ void EngineLoop::choose_token(ActiveRequest& request, size_t row, const float* l
 void EngineLoop::take_prompt_rows(ActiveRequest& request,
                                   size_t first_logit_row,
                                   size_t n_rows,
-                                  const float* logits) {
+                                  const Model::StepLogits& logits) {
   const std::span<const TokenId> prompt = request.prompt();
   if (request.prompt_logprobs.empty()) {
     request.prompt_logprobs.push_back({prompt[0], false, 0.0F, {}});
@@ -167,7 +168,7 @@ void EngineLoop::take_prompt_rows(ActiveRequest& request,
 
 // Samples and delivers before anything else is done with the step: the client has the token first.
 void EngineLoop::take_logits(ModelRunner& runner, const Model::StepLogits& logits) {
-  row_.resize(runner.model->spec().vocab_size);
+  row_.resize(runner.options.n_ids);
   size_t row = 0;
   for (const StepEntry& entry : entries_) {
     ActiveRequest& request = *entry.request;
@@ -175,7 +176,7 @@ void EngineLoop::take_logits(ModelRunner& runner, const Model::StepLogits& logit
                                 : entry.logits == LogitRows::kLast ? 1
                                                                    : 0;
     if (entry.logits == LogitRows::kAll) {
-      take_prompt_rows(request, row, n_logit_rows, logits.logits);
+      take_prompt_rows(request, row, n_logit_rows, logits);
     }
     row += n_logit_rows;
     if (entry.is_prefill) {
@@ -191,7 +192,7 @@ void EngineLoop::take_logits(ModelRunner& runner, const Model::StepLogits& logit
         continue;
       }
     }
-    choose_token(request, row - 1, logits.logits);
+    choose_token(request, row - 1, logits);
   }
   CAIRN_CHECK(row == logits.n_rows, "the model gave another number of logit rows than was asked");
 }

@@ -135,9 +135,10 @@ struct LogitSummary {
 };
 
 struct SampleReduceArgs {
-  const float* logits = nullptr;  // [n_rows, vocab_size]
+  const float* logits = nullptr;  // [n_rows, row_stride]
   size_t n_rows = 0;
-  size_t vocab_size = 0;
+  size_t row_stride = 0;
+  size_t n_ids = 0;             // the first so many of a row count, 1 to row_stride
   LogitSummary* out = nullptr;  // host memory, [n_rows]; valid after synchronize()
 };
 

@@ -206,17 +206,16 @@ void CpuBackend::gather_rows(const GatherRowsArgs& args) {
 void CpuBackend::sample_reduce(const SampleReduceArgs& args) {
   pool_.run(args.n_rows, [&](size_t row) {
     LogitSummary& out = args.out[row];
-    elementwise_.arg_max(
-        args.logits + row * args.vocab_size, args.vocab_size, &out.max, &out.argmax);
+    elementwise_.arg_max(args.logits + row * args.row_stride, args.n_ids, &out.max, &out.argmax);
   });
-  const size_t blocks = ceil_div(args.vocab_size, kReduceBlock);
+  const size_t blocks = ceil_div(args.n_ids, kReduceBlock);
   block_sums_.resize(args.n_rows * blocks);
   pool_.run(args.n_rows * blocks, [&](size_t i) {
     const size_t row = i / blocks;
     const size_t begin = i % blocks * kReduceBlock;
-    const size_t n = std::min(kReduceBlock, args.vocab_size - begin);
+    const size_t n = std::min(kReduceBlock, args.n_ids - begin);
     block_sums_[i] =
-        elementwise_.sum_exp(args.logits + row * args.vocab_size + begin, n, args.out[row].max);
+        elementwise_.sum_exp(args.logits + row * args.row_stride + begin, n, args.out[row].max);
   });
   for (size_t row = 0; row < args.n_rows; ++row) {
     double sum = 0;

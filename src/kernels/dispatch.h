@@ -14,9 +14,8 @@
 
 namespace cairn {
 
-inline constexpr size_t kPanelRows = 64;     // outputs of a weight panel, in SIMD lanes
-inline constexpr size_t kSplitTokens = 512;  // absolute split of attention (DESIGN 4.3)
-inline constexpr size_t kMaxHeadDim = 512;
+inline constexpr size_t kPanelRows = 64;      // outputs of a weight panel, in SIMD lanes
+inline constexpr size_t kSplitTokens = 512;   // absolute split of attention (DESIGN 4.3)
 inline constexpr size_t kAttendRows = 48;     // most (position, head) rows of one AttendPart
 inline constexpr size_t kReduceBlock = 4096;  // logits of one block of sum_exp
 inline constexpr size_t kMatmulRows =

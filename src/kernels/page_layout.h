@@ -22,11 +22,13 @@ enum class RowEncoding { kF32, kBf16 };
 
 std::string_view to_string(RowEncoding encoding);  // "f32", "bf16"
 
+inline constexpr size_t kMaxHeadDim = 512;  // what the attention kernels hold in their scratch
+
 struct PageLayout {
   RowEncoding encoding = RowEncoding::kBf16;
   uint32_t n_layers = 0;  // layers of the group
   uint32_t n_kv_heads = 0;
-  uint32_t head_dim = 0;      // even
+  uint32_t head_dim = 0;      // even, at most kMaxHeadDim
   uint32_t page_tokens = 64;  // a multiple of 16
 
   size_t element_bytes() const { return encoding == RowEncoding::kF32 ? 4 : 2; }

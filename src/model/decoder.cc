@@ -83,7 +83,7 @@ Result<Model::StepLogits> Decoder::forward(std::span<const StepRows> rows,
                      .out = normed_});
   backend_.matmul(
       {.x = normed_, .n_rows = n_wanted, .weight = weights_.head.get(), .out = logits_});
-  return Model::StepLogits{.logits = logits_, .n_rows = n_wanted};
+  return Model::StepLogits{.logits = logits_, .n_rows = n_wanted, .row_stride = spec_.vocab_size};
 }
 
 void Decoder::append_rows(size_t layer_idx, const CacheGeometry& geometry, const Active& active) {

@@ -20,6 +20,12 @@ Result<ModelSpec> dense_spec(const HfConfig& config, std::string_view family) {
                     "supports one setting for all layers",
                     family));
   }
+  if (config.head_dim > static_cast<int64_t>(kMaxHeadDim)) {
+    return Status::unsupported(fmt::format("head_dim {} of a {} model; attention supports up to {}",
+                                           config.head_dim,
+                                           family,
+                                           kMaxHeadDim));
+  }
   ModelSpec spec;
   spec.family = std::string(family);
   spec.vocab_size = static_cast<uint32_t>(config.vocab_size);

@@ -62,8 +62,9 @@ class Model {
   // the next call. Errors: kInvalidArgument for a token outside the vocabulary, kNoSpace when
   // scratch memory cannot grow; in both cases no page has changed.
   struct StepLogits {
-    const float* logits = nullptr;
+    const float* logits = nullptr;  // [n_rows, row_stride]
     size_t n_rows = 0;
+    size_t row_stride = 0;  // vocab_size
   };
 
   Result<StepLogits> forward(std::span<const StepRows> rows, const CacheGeometry& geometry);

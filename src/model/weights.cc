@@ -12,6 +12,9 @@
 namespace cairn {
 namespace {
 
+// Some old checkpoints keep it; nothing reads it.
+constexpr const char* kRotaryTable = "self_attn.rotary_emb.inv_freq";
+
 // Matrices of one packed product: names without ".weight", and rows each.
 struct Part {
   std::string module;
@@ -171,9 +174,8 @@ class Loader {
 
   std::set<std::string> places(size_t layer_idx) const {
     const AttentionSpec& a = spec_.layers[layer_idx].attention;
-    std::set<std::string> names = {"input_layernorm.weight",
-                                   "post_attention_layernorm.weight",
-                                   "self_attn.rotary_emb.inv_freq"};
+    std::set<std::string> names = {
+        "input_layernorm.weight", "post_attention_layernorm.weight", kRotaryTable};
     for (const char* module : {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"}) {
       add_module(module, a.qkv_bias, &names);
     }
@@ -217,10 +219,11 @@ class Loader {
   // One that has every weight of an ordinary layer and no other is a layer that the config forgot.
   Status check_layer_beyond(size_t layer_idx) const {
     const std::string at = prefix_ + "layers." + std::to_string(layer_idx) + ".";
-    const auto ordinary = places(0);
+    std::set<std::string> ordinary = places(0);
+    ordinary.erase(kRotaryTable);
     size_t n_ordinary = 0;
     for (const std::string& name : checkpoint_.names()) {
-      if (!name.starts_with(at)) continue;
+      if (!name.starts_with(at) || name == at + kRotaryTable) continue;
       if (!ordinary.contains(name.substr(at.size()))) return Status::ok();
       ++n_ordinary;
     }

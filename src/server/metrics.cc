@@ -116,6 +116,9 @@ std::string Metrics::render(const EngineStats& stats, size_t n_connections) {
   m.show_total(
       "cairn_store_restore_errors_total", "Objects that could not be read", cache.restore_errors);
   m.show_total("cairn_store_quarantined_total", "Damaged objects set aside", cache.quarantined);
+  m.show_total("cairn_store_index_damage_total",
+               "Damaged stretches of the index, and rebuilds of all of it",
+               cache.index_damage);
   return prometheus::TextSerializer().Serialize(m.registry.Collect());
 }
 

@@ -27,6 +27,7 @@ Json stats_json(const EngineStats& stats) {
                  {"bytes_restored", c.bytes_restored},
                  {"restore_errors", c.restore_errors},
                  {"quarantined", c.quarantined},
+                 {"index_damage", c.index_damage},
                  {"evicted_objects", c.evicted_objects}};
   out["reuse"] = {{"lookups", c.lookups},
                   {"hit_tokens_device", c.hit_tokens_device},

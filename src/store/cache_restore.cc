@@ -300,12 +300,18 @@ void TieredCache::Impl::lose_object(uint64_t object_id, const Status& status) {
                 status.message());
     disk->remove(entry);
     disk_bytes -= std::min(disk_bytes, entry.file_bytes);
+    count_log_record(sizeof(PageKey) * 2, true);
+  } else if (status.code() == StatusCode::kUnsupported) {
+    // Another version's, which can read it: left as it is.
+    log_warning("cache object {} is left alone: {}; it will be recomputed",
+                to_hex(entry.key()).substr(0, 16),
+                status.message());
   } else {
     // Set aside it still counts for the folder's size. The store logs why.
     ++counters.quarantined;
     disk->quarantine(entry, status.to_string());
+    count_log_record(sizeof(PageKey) * 2, true);
   }
-  count_log_record(sizeof(PageKey) * 2, true);
   used_objects.erase(object_id);
   for (CacheNode* node : index.remove(object)) tree.prune(node);
 }

@@ -67,6 +67,7 @@ void TieredCache::attach_disk(std::unique_ptr<StoreFiles> files,
   impl_->disk_disabled_reason.clear();
   impl_->disk_bytes = report.total_bytes;
   impl_->counters.quarantined += report.n_quarantined;
+  impl_->counters.index_damage += report.n_bad_records + (report.index_was_rebuilt ? 1 : 0);
   impl_->attach_found(std::move(report.objects));
   for (uint32_t i = 0; i < impl_->roots.size(); ++i) impl_->describe_root(i);
 }

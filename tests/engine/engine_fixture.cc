@@ -125,7 +125,7 @@ TestEngine::TestEngine(const EngineSetup& setup) {
     auto model = Model::load(std::string(CAIRN_SOURCE_DIR) + "/" + path, *backend_, {});
     EXPECT_TRUE(model.is_ok()) << model.status().to_string();
     if (!model.is_ok()) std::abort();
-    engine_->add_model(std::move(*model), {path, setup.context_tokens, setup.kv, ""});
+    engine_->add_model(std::move(*model), {path, setup.context_tokens, setup.kv, "", setup.n_ids});
   }
   if (!setup.store.empty()) {
     StoreOptions store;

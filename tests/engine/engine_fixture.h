@@ -90,6 +90,7 @@ struct EngineSetup {
   Precision precision = Precision::kFast;
   RowEncoding kv = RowEncoding::kBf16;
   unsigned n_threads = 1;
+  uint32_t n_ids = 0;
   uint32_t context_tokens = 60'000;  // long replies, so that a test can be sure to interrupt them
   std::string store;                 // "" = no disk
   std::vector<std::string> models = {kTinyModel};  // folders in the source tree

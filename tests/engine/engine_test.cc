@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <string>
@@ -20,6 +21,39 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+
+// --- ids past the tokenizer's last
+
+TEST(Engine, RowsOfTheHeadWithoutATokenAreNeitherDrawnNorCounted) {
+  const std::vector<TokenId> prompt = some_ids(20, 3, 100);
+  TestEngine whole;
+  GenerationRequest request = greedy_request(prompt, 1);
+  request.top_logprobs = 20;
+  const Heard all = whole.run(request);
+  // The best id of the whole head is beyond the limit: the best below it wins, and what was taken
+  // away is missing from the sum of probabilities.
+  EngineSetup setup = default_setup();
+  setup.n_ids = all.ids.at(0);
+  ASSERT_GT(setup.n_ids, 100U);
+  TestEngine cut(setup);
+  const Heard heard = cut.run(request);
+  EXPECT_LT(heard.ids.at(0), setup.n_ids);
+  double total = 0;
+  for (const TokenLogprob& top : heard.tokens.at(0).top) {
+    EXPECT_LT(top.id, setup.n_ids);
+    total += std::exp(static_cast<double>(top.logprob));
+  }
+  EXPECT_LE(total, 1.0 + 1e-5);
+  const auto kept = std::find_if(
+      all.tokens.at(0).top.begin(), all.tokens.at(0).top.end(), [&](const TokenLogprob& top) {
+        return top.id == heard.ids.at(0);
+      });
+  ASSERT_NE(kept, all.tokens.at(0).top.end());
+  EXPECT_GT(heard.logprobs.at(0), kept->logprob);
+  const auto refused = std::make_shared<Recorder>();
+  const auto id = cut.engine().submit(greedy_request({1, setup.n_ids}, 1), refused);
+  EXPECT_THAT(id.status().message(), HasSubstr("prompt token 1 is id"));
+}
 
 // --- refused at once
 

@@ -97,8 +97,8 @@ TEST_P(Elementwise, SampleReduceFindsTheFirstLargestAndTheSum) {
     logits[2 * vocab - 1] = 31.0F;  // a tie: the lower id wins
     LogitSummary one[3];
     LogitSummary two[3];
-    one_->sample_reduce({logits.data(), 3, vocab, one});
-    two_->sample_reduce({logits.data(), 3, vocab, two});
+    one_->sample_reduce({logits.data(), 3, vocab, vocab, one});
+    two_->sample_reduce({logits.data(), 3, vocab, vocab, two});
     EXPECT_EQ(one[1].argmax, vocab / 2);
     for (size_t row = 0; row < 3; ++row) {
       const float* x = logits.data() + row * vocab;
@@ -110,8 +110,18 @@ TEST_P(Elementwise, SampleReduceFindsTheFirstLargestAndTheSum) {
       EXPECT_NEAR(one[row].sum_exp, sum, 1e-6 * sum);
       EXPECT_EQ(one[row].sum_exp, two[row].sum_exp);
       LogitSummary alone;
-      one_->sample_reduce({x, 1, vocab, &alone});
+      one_->sample_reduce({x, 1, vocab, vocab, &alone});
       EXPECT_EQ(alone.sum_exp, one[row].sum_exp);
+    }
+    // A padded row: what lies past n_ids is not looked at.
+    const size_t padded = vocab / 2 + 1;
+    LogitSummary cut[3];
+    two_->sample_reduce({logits.data(), 3, vocab, padded, cut});
+    for (size_t row = 0; row < 3; ++row) {
+      LogitSummary alone;
+      one_->sample_reduce({logits.data() + row * vocab, 1, padded, padded, &alone});
+      EXPECT_EQ(cut[row].argmax, alone.argmax);
+      EXPECT_EQ(cut[row].sum_exp, alone.sum_exp);
     }
   }
 }
@@ -122,7 +132,7 @@ TEST_P(Elementwise, NanNeverWinsAndShowsInTheSum) {
   logits[39] = std::nanf("");
   logits[20] = 5.0F;
   LogitSummary summary;
-  one_->sample_reduce({logits.data(), 1, 40, &summary});
+  one_->sample_reduce({logits.data(), 1, 40, 40, &summary});
   EXPECT_EQ(summary.argmax, 20U);
   EXPECT_TRUE(std::isnan(summary.sum_exp));
 }

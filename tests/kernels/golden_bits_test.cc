@@ -127,7 +127,7 @@ uint64_t gate_hash(Isa isa) {
 uint64_t sample_reduce_hash(Isa isa) {
   const std::vector<float> logits = Random(75).values(2 * 10001, 20.0F);
   LogitSummary out[2];
-  kernel_test::backend_of(isa)->sample_reduce({logits.data(), 2, 10001, out});
+  kernel_test::backend_of(isa)->sample_reduce({logits.data(), 2, 10001, 10001, out});
   std::vector<double> numbers;
   for (const LogitSummary& summary : out) {
     numbers.insert(

@@ -43,6 +43,15 @@ TEST(ModelSpec, BothSpellingsOfAConfigAreOneModel) {
   }
 }
 
+TEST(ModelSpec, RefusesHeadsWiderThanTheKernels) {
+  Json config = oracle_config("llama");
+  config["head_dim"] = 512;
+  EXPECT_TRUE(refusal(config).is_ok());
+  config["head_dim"] = 514;
+  EXPECT_EQ(refusal(config).code(), StatusCode::kUnsupported);
+  EXPECT_NE(refusal(config).message().find("head_dim 514"), std::string::npos);
+}
+
 TEST(ModelSpec, LlamaTakesItsShapeFromTheConfig) {
   const ModelSpec spec = spec_of(oracle_config("llama"));
   EXPECT_EQ(spec.family, "llama");

@@ -102,6 +102,13 @@ TEST(ModelLoad, TensorWithoutAPlaceInALayerIsRefused) {
                  {"model.layers.0.self_attn", ".bias", "llama"});
 }
 
+TEST(ModelLoad, ALayerThatTheConfigForgotIsRefused) {
+  const auto shorter = [](Json& config) { config["num_hidden_layers"] = 2; };
+  expect_message(load_changed("llama", shorter, {}),
+                 StatusCode::kInvalidArgument,
+                 {"ordinary layer 2", "num_hidden_layers is 2"});
+}
+
 TEST(ModelLoad, UnsupportedConfigsNameTheFolderAndTheWayOut) {
   const auto gemma = [](Json& config) {
     config["architectures"] = Json::array({"Gemma2ForCausalLM"});

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/coding.h"
 #include "store/cache_fixture.h"
 #include "store/tiered_cache.h"
 #include "support/recording_file_system.h"
@@ -136,6 +137,26 @@ TEST(TieredCacheFault, AFallBackKeepsItsPromiseInAFullPool) {
     p.f.compute(*sequence, ids);
     p.f.expect_rows(*sequence, ids);
   }
+  p.f.check();
+}
+
+TEST(TieredCacheFault, AnotherVersionsObjectIsAMissAndLeftAlone) {
+  Prepared p;
+  const std::string path = p.path_of(2);
+  std::vector<std::byte> bytes = p.fs.live().read_bytes(path);
+  store_le<uint32_t>(bytes.data() + 8, 2);
+  p.fs.live().write_bytes(path, bytes);
+  const Ids prompt = p.ids + ids_from(900, 4);
+  auto sequence = p.f.begin(prompt);
+  EXPECT_EQ(sequence->n_rows(), 32U);
+  p.f.compute(*sequence, prompt);
+  p.f.expect_rows(*sequence, prompt);
+  sequence->finish();
+  sequence.reset();
+  EXPECT_EQ(p.f.stats().quarantined, 0U);
+  EXPECT_EQ(p.f.stats().restore_errors, 1U);
+  EXPECT_EQ(p.n_quarantined(), 0U);
+  EXPECT_EQ(p.fs.live().read_bytes(path), bytes);
   p.f.check();
 }
 

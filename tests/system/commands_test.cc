@@ -1,7 +1,9 @@
 // The program's contract: commands, flags, exit statuses, what goes to which stream, and answers
 // equal to reference implementations' (tests/data/oracles, the demo's golden conversations).
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -138,6 +140,16 @@ TEST(Commands, FailuresExitWith1AndNameThingAndWayOut) {
       {{"cache", "stat", "--store", "/no/such/store"}, 1, {"/no/such/store", "--store"}},
   });
   EXPECT_FALSE(fs::exists(out));
+}
+
+TEST(Commands, OutputThatCannotBeWrittenIsAFailure) {
+  const auto onto_full_device = [] { ::dup2(::open("/dev/full", O_WRONLY), STDOUT_FILENO); };
+  for (const Words& arguments :
+       {Words{"inspect", "demo"}, Words{"tokenize", "--model", "demo", "--text", "hello"}}) {
+    const Outcome outcome = run_cairn(arguments, {.in_child = onto_full_device});
+    EXPECT_EQ(outcome.status, 1) << arguments.front();
+    EXPECT_NE(outcome.err.find("standard output"), std::string::npos) << outcome.err;
+  }
 }
 
 TEST(Commands, BrokenCheckpointsAreNamedNotRun) {
