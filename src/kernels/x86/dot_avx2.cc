@@ -27,7 +27,7 @@ constexpr int kColumns = R == 1 ? 4 : (R == 2 ? 2 : 1);
 // clang-format on
 
 // Most rows and vectors of a tile of the byte products: sixteen registers.
-constexpr int kQuantRows = 2;
+constexpr size_t kQuantRows = 2;
 constexpr int kQuantColumns = 1;
 
 // What dot_bytes takes off every code.

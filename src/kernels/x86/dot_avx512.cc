@@ -33,7 +33,7 @@ constexpr int kColumns = 4;
 // clang-format on
 
 // Most rows and vectors of a tile of the byte products: 24 sums, two kinds.
-constexpr int kQuantRows = 3;
+constexpr size_t kQuantRows = 3;
 constexpr int kQuantColumns = 4;
 
 // What dot_bytes takes off every code.

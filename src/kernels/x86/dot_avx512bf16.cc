@@ -35,7 +35,7 @@ constexpr int kColumns = 4;
 // clang-format on
 
 // Most rows and vectors of a tile of the byte products: 24 sums, two kinds.
-constexpr int kQuantRows = 3;
+constexpr size_t kQuantRows = 3;
 constexpr int kQuantColumns = 4;
 
 template <unsigned kBits>
