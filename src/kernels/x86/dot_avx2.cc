@@ -30,9 +30,7 @@ constexpr int kColumns = R == 1 ? 4 : (R == 2 ? 2 : 1);
 constexpr size_t kQuantRows = 2;
 constexpr int kQuantColumns = 1;
 
-// What dot_bytes takes off every code.
-template <unsigned kBits>
-constexpr int32_t kCodeBias = kBits == 8 ? 128 : 0;
+constexpr bool kSplitsSigns = true;  // of 8-bit codes, see dot_bytes
 
 CAIRN_INLINE __m256i add_pairs(__m256i sum, __m256i w, __m256i x) {
   const __m256i pairs = _mm256_maddubs_epi16(w, x);
@@ -46,9 +44,9 @@ CAIRN_INLINE __m256i add_signed_pairs(__m256i sum, __m256i w, __m256i x) {
   return add_pairs(sum, _mm256_abs_epi8(level), _mm256_sign_epi8(x, level));
 }
 
-template <unsigned kBits>
+template <bool kSigned>
 CAIRN_INLINE Words dot_bytes(Words sum, Words w, Words x) {
-  if constexpr (kBits == 8) {
+  if constexpr (kSigned) {
     return {add_signed_pairs(sum.lo, w.lo, x.lo), add_signed_pairs(sum.hi, w.hi, x.hi)};
   }
   return {add_pairs(sum.lo, w.lo, x.lo), add_pairs(sum.hi, w.hi, x.hi)};

@@ -36,15 +36,13 @@ constexpr int kColumns = 4;
 constexpr size_t kQuantRows = 3;
 constexpr int kQuantColumns = 4;
 
-// What dot_bytes takes off every code.
-template <unsigned kBits>
-constexpr int32_t kCodeBias = kBits == 8 ? 128 : 0;
+constexpr bool kSplitsSigns = true;  // of 8-bit codes, see dot_bytes
 
 // Without VNNI (the class does not ask for it): codes below 128 cannot overflow the 16 bits of a
 // pair; 8-bit ones are made signed, and their signs go over to x, for the same reason.
-template <unsigned kBits>
+template <bool kSigned>
 CAIRN_INLINE Words dot_bytes(Words sum, Words w, Words x) {
-  if constexpr (kBits == 8) {
+  if constexpr (kSigned) {
     const __m512i level = _mm512_xor_si512(w.v, _mm512_set1_epi8(-128));
     const __mmask64 negative = _mm512_movepi8_mask(level);
     x.v = _mm512_mask_sub_epi8(x.v, negative, _mm512_setzero_si512(), x.v);

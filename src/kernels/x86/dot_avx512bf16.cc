@@ -38,11 +38,10 @@ constexpr int kColumns = 4;
 constexpr size_t kQuantRows = 3;
 constexpr int kQuantColumns = 4;
 
-template <unsigned kBits>
-constexpr int32_t kCodeBias = 0;
+constexpr bool kSplitsSigns = false;
 
 // Four unsigned codes times four signed ones in each lane, added without saturation (VPDPBUSD).
-template <unsigned kBits>
+template <bool kSigned>
 CAIRN_INLINE Words dot_bytes(Words sum, Words w, Words x) {
   return {_mm512_dpbusd_epi32(sum.v, w.v, x.v)};
 }
