@@ -59,6 +59,7 @@ CAIRN_INLINE Words dot_bytes(Words sum, Words w, Words x) {
 const DotKernels& dot_kernels_avx2() {
   static constexpr DotKernels kKernels = {
       .matmul_f32 = matmul_part<F32Kind>,
+      .matmul_f16 = matmul_part<HalfKind>,
       .matmul_bf16 = matmul_part<WideKind>,
       .matmul_bf16_exact = matmul_part<WideKind>,
       .round_rows = round_rows_wide,

@@ -15,12 +15,16 @@ namespace {
 // Thirty-two registers: at most 24 sums, four vectors of weights, a splat of x. Widening needs four
 // more for the halves of the pairs, so its tiles are lower.
 struct WideKind;
+struct HalfKind;
 
 template <class Kind>
 constexpr int kMaxRows = 6;
 
 template <>
 constexpr int kMaxRows<WideKind> = 4;
+
+template <>
+constexpr int kMaxRows<HalfKind> = 4;
 
 template <int R>
 constexpr int kColumns = 4;
@@ -125,6 +129,7 @@ CAIRN_FUNCTION void round_rows_pairs(const RoundPart& part) {
 const DotKernels& dot_kernels_avx512bf16() {
   static constexpr DotKernels kKernels = {
       .matmul_f32 = matmul_part<F32Kind>,
+      .matmul_f16 = matmul_part<HalfKind>,
       .matmul_bf16 = matmul_part<PairKind>,
       .matmul_bf16_exact = matmul_part<WideKind>,
       .round_rows = round_rows_pairs,
