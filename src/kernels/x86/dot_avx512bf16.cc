@@ -40,14 +40,18 @@ constexpr int kColumns = 4;
 
 // Most rows and vectors of a tile of the byte products: 24 sums, two kinds.
 constexpr size_t kQuantRows = 3;
+
+template <int R>
 constexpr int kQuantColumns = 4;
 
-constexpr bool kSplitsSigns = false;
+// VPDPBUSD adds in 32 bits at once, so the number says nothing here.
+template <unsigned kBits>
+constexpr int kSafeQuads = 8;
 
-// Four unsigned codes times four signed ones in each lane, added without saturation (VPDPBUSD).
-template <bool kSigned>
-CAIRN_INLINE Words dot_bytes(Words sum, Words w, Words x) {
-  return {_mm512_dpbusd_epi32(sum.v, w.v, x.v)};
+// Four unsigned codes times four signed ones in each lane, added without saturation.
+template <int kSafe>
+CAIRN_INLINE void add_bytes(size_t, Words w, Words x, Words& dots, Words&) {
+  dots = {_mm512_dpbusd_epi32(dots.v, w.v, x.v)};
 }
 
 #include "kernels/x86/quant.inc"
