@@ -42,9 +42,28 @@ class PackedWeight {
   virtual size_t n_bytes() const = 0;
 };
 
+// MLX's affine groups: w = scale * q + bias, with q unsigned, `bits` wide, in groups along n_in.
+struct AffineGroups {
+  TensorView scales;  // [n_out, n_in / group_size], f16, bf16 or f32
+  TensorView biases;  // the same
+  uint32_t bits = 0;  // 2, 3, 4, 5, 6 or 8
+  uint32_t group_size = 0;
+};
+
+// One matrix as it lies in a file.
+struct WeightPart {
+  // [n_out, n_in]: f32, bf16, f16, or a block type. With `affine`, u32 words of packed q instead:
+  // [n_out, n_in * bits / 32], a row's values from the lowest bit of its first word on.
+  TensorView values;
+  std::optional<AffineGroups> affine;
+  // Row i of the packed matrix is row row_order[i] of the file's; empty: as they lie. (GGUF keeps
+  // the rows of q and k in the order of interleaved rotary pairs.)
+  std::vector<uint32_t> row_order;
+};
+
 // Matrices stacked along the output axis (q, k, v become one product).
 struct PackRequest {
-  std::vector<TensorView> parts;  // each [n_out_i, n_in], f32, bf16 or f16 (f16 is widened)
+  std::vector<WeightPart> parts;  // the same n_in; types may differ
   std::vector<std::optional<TensorView>>
       biases;  // empty, or one per part: [n_out_i] or absent (zeros)
 };

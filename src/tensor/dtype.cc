@@ -4,27 +4,61 @@
 
 namespace cairn {
 
-size_t dtype_bytes(DType dtype) {
+BlockShape block_shape(DType dtype) {
   switch (dtype) {
     case DType::kI8:
     case DType::kU8:
     case DType::kBool:
-      return 1;
+      return {1, 1};
     case DType::kF16:
     case DType::kBf16:
     case DType::kI16:
     case DType::kU16:
-      return 2;
+      return {1, 2};
     case DType::kF32:
     case DType::kI32:
     case DType::kU32:
-      return 4;
+      return {1, 4};
     case DType::kF64:
     case DType::kI64:
     case DType::kU64:
-      return 8;
+      return {1, 8};
+    case DType::kQ8_0:
+      return {32, 34};
+    case DType::kQ4_0:
+    case DType::kIq4Nl:
+      return {32, 18};
+    case DType::kQ4_1:
+      return {32, 20};
+    case DType::kQ5_0:
+      return {32, 22};
+    case DType::kQ5_1:
+      return {32, 24};
+    case DType::kQ2K:
+      return {256, 84};
+    case DType::kQ3K:
+      return {256, 110};
+    case DType::kQ4K:
+      return {256, 144};
+    case DType::kQ5K:
+      return {256, 176};
+    case DType::kQ6K:
+      return {256, 210};
+    case DType::kIq4Xs:
+      return {256, 136};
+    case DType::kMxfp4:
+      return {32, 17};
   }
   check_failed("known dtype", __FILE__, __LINE__, "the enum holds a value outside its list");
+}
+
+bool is_block_type(DType dtype) {
+  return block_shape(dtype).n_elements > 1;
+}
+
+size_t dtype_bytes(DType dtype) {
+  CAIRN_CHECK(!is_block_type(dtype), "an element of a block type has no bytes of its own");
+  return block_shape(dtype).n_bytes;
 }
 
 std::string_view to_string(DType dtype) {
@@ -55,6 +89,32 @@ std::string_view to_string(DType dtype) {
       return "u64";
     case DType::kBool:
       return "bool";
+    case DType::kQ8_0:
+      return "q8_0";
+    case DType::kQ4_0:
+      return "q4_0";
+    case DType::kQ4_1:
+      return "q4_1";
+    case DType::kQ5_0:
+      return "q5_0";
+    case DType::kQ5_1:
+      return "q5_1";
+    case DType::kQ2K:
+      return "q2_k";
+    case DType::kQ3K:
+      return "q3_k";
+    case DType::kQ4K:
+      return "q4_k";
+    case DType::kQ5K:
+      return "q5_k";
+    case DType::kQ6K:
+      return "q6_k";
+    case DType::kIq4Nl:
+      return "iq4_nl";
+    case DType::kIq4Xs:
+      return "iq4_xs";
+    case DType::kMxfp4:
+      return "mxfp4";
   }
   return "unknown";
 }

@@ -1,4 +1,4 @@
-// Element types, and the exact conversions between the small ones.
+// Element types, block-quantised ones included, and the exact conversions between the small floats.
 #pragma once
 
 #include <bit>
@@ -8,10 +8,47 @@
 
 namespace cairn {
 
-enum class DType { kF32, kF16, kBf16, kF64, kI8, kU8, kI16, kU16, kI32, kU32, kI64, kU64, kBool };
+enum class DType {
+  kF32,
+  kF16,
+  kBf16,
+  kF64,
+  kI8,
+  kU8,
+  kI16,
+  kU16,
+  kI32,
+  kU32,
+  kI64,
+  kU64,
+  kBool,
+  // Blocks along the innermost axis, byte for byte as GGUF stores them (ggml's names).
+  kQ8_0,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ2K,
+  kQ3K,
+  kQ4K,
+  kQ5K,
+  kQ6K,
+  kIq4Nl,
+  kIq4Xs,
+  kMxfp4,
+};
 
-size_t dtype_bytes(DType dtype);
-std::string_view to_string(DType dtype);  // "f32", "bf16", ...
+// n_elements values in n_bytes bytes; {1, size} for the plain types. The innermost dimension of a
+// tensor is a whole number of blocks.
+struct BlockShape {
+  size_t n_elements = 1;
+  size_t n_bytes = 0;
+};
+
+BlockShape block_shape(DType dtype);
+bool is_block_type(DType dtype);
+size_t dtype_bytes(DType dtype);          // of one element; aborts for block types
+std::string_view to_string(DType dtype);  // "f32", "bf16", "q4_k", ...
 
 using Bf16 = uint16_t;  // bit patterns; arithmetic happens in f32
 using F16 = uint16_t;

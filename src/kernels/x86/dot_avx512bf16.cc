@@ -15,12 +15,16 @@ namespace {
 // Thirty-two registers: at most 24 sums, four vectors of weights, a splat of x. Widening needs four
 // more for the halves of the pairs, so its tiles are lower.
 struct WideKind;
+struct HalfKind;
 
 template <class Kind>
 constexpr int kMaxRows = 6;
 
 template <>
 constexpr int kMaxRows<WideKind> = 4;
+
+template <>
+constexpr int kMaxRows<HalfKind> = 4;
 
 template <int R>
 constexpr int kColumns = 4;
@@ -32,8 +36,25 @@ constexpr int kColumns = 4;
 #include "kernels/x86/matmul.inc"
 #include "kernels/x86/softmax.inc"
 #include "kernels/x86/attend.inc"
-
 // clang-format on
+
+// Most rows and vectors of a tile of the byte products: 24 sums, two kinds.
+constexpr size_t kQuantRows = 3;
+
+template <int R>
+constexpr int kQuantColumns = 4;
+
+// VPDPBUSD adds in 32 bits at once, so the number says nothing here.
+template <unsigned kBits>
+constexpr int kSafeQuads = 8;
+
+// Four unsigned codes times four signed ones in each lane, added without saturation.
+template <int kSafe>
+CAIRN_INLINE void add_bytes(size_t, Words w, Words x, Words& dots, Words&) {
+  dots = {_mm512_dpbusd_epi32(dots.v, w.v, x.v)};
+}
+
+#include "kernels/x86/quant.inc"
 
 // bf16 pairs times bf16 pairs, one word of x a step. Inside an instruction the odd element of the
 // pair is added before the even one.
@@ -116,9 +137,13 @@ CAIRN_FUNCTION void round_rows_pairs(const RoundPart& part) {
 const DotKernels& dot_kernels_avx512bf16() {
   static constexpr DotKernels kKernels = {
       .matmul_f32 = matmul_part<F32Kind>,
+      .matmul_f16 = matmul_part<HalfKind>,
       .matmul_bf16 = matmul_part<PairKind>,
       .matmul_bf16_exact = matmul_part<WideKind>,
       .round_rows = round_rows_pairs,
+      .matmul_quant = matmul_quant_part,
+      .matmul_quant_exact = matmul_quant_exact_part,
+      .quantize_rows = quantize_rows_part,
       .rounds_to_pairs = true,
       .attend_f32 = attend_part<F32Rows>,
       .attend_bf16 = attend_part<PairRows>,
