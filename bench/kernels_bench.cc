@@ -88,7 +88,8 @@ void bench_matmul(const Options& options, const Limits& limits, Backend& backend
       std::vector<std::shared_ptr<const PackedWeight>> weights;
       for (size_t total = 0; total < (size_t{256} << 20); total += weights.back()->n_bytes()) {
         PackRequest request;
-        request.parts = {{dtype, {shape.n_out, shape.n_in}, data.as<const std::byte>()}};
+        request.parts = {
+            {{dtype, {shape.n_out, shape.n_in}, data.as<const std::byte>()}, std::nullopt, {}}};
         weights.push_back(*backend.pack(request));
       }
       for (const size_t n_rows : {1, 2, 8, 64, 512}) {

@@ -45,6 +45,21 @@ Status check_tensor(const TensorView& tensor, size_t rank, const char* what) {
   return Status::ok();
 }
 
+Status check_row_order(const WeightPart& part) {
+  const size_t n_out = static_cast<size_t>(part.values.shape[0]);
+  if (!part.row_order.empty() && part.row_order.size() != n_out) {
+    return Status::invalid_argument(fmt::format("weight: an order of {} rows for shape {}",
+                                                part.row_order.size(),
+                                                part.values.shape_text()));
+  }
+  for (const uint32_t row : part.row_order) {
+    if (row < n_out) continue;
+    return Status::invalid_argument(
+        fmt::format("weight: the order names row {} of shape {}", row, part.values.shape_text()));
+  }
+  return Status::ok();
+}
+
 Status check_request(const PackRequest& request) {
   if (request.parts.empty()) return Status::invalid_argument("weight: no parts to pack");
   if (!request.biases.empty() && request.biases.size() != request.parts.size()) {
@@ -53,12 +68,16 @@ Status check_request(const PackRequest& request) {
   }
   size_t n_out = 0;
   for (size_t i = 0; i < request.parts.size(); ++i) {
-    const TensorView& part = request.parts[i];
+    const TensorView& part = request.parts[i].values;
+    if (request.parts[i].affine.has_value()) {
+      return Status::unsupported("weight: affine groups cannot be packed");
+    }
     CAIRN_RETURN_IF_ERROR(check_tensor(part, 2, "weight"));
-    if (part.shape[1] != request.parts[0].shape[1]) {
+    CAIRN_RETURN_IF_ERROR(check_row_order(request.parts[i]));
+    if (part.shape[1] != request.parts[0].values.shape[1]) {
       return Status::invalid_argument(
           fmt::format("weight: stacked parts {} and {} differ in their input size",
-                      request.parts[0].shape_text(),
+                      request.parts[0].values.shape_text(),
                       part.shape_text()));
     }
     n_out += static_cast<size_t>(part.shape[0]);
@@ -70,7 +89,7 @@ Status check_request(const PackRequest& request) {
                                                   part.shape_text()));
     }
   }
-  const size_t n_in = static_cast<size_t>(request.parts[0].shape[1]);
+  const size_t n_in = static_cast<size_t>(request.parts[0].values.shape[1]);
   if (n_out > kMaxBytes / (4 * (n_in + 1)) - kPanelRows) {
     return Status::invalid_argument(fmt::format("weight: [{}, {}] is too large", n_out, n_in));
   }
@@ -98,12 +117,15 @@ struct SourceRow {
 void find_rows(const PackRequest& request, size_t first, SourceRow* rows) {
   size_t part_begin = 0;
   size_t lane = 0;
-  for (const TensorView& part : request.parts) {
-    const size_t part_end = part_begin + static_cast<size_t>(part.shape[0]);
-    const size_t row_bytes = static_cast<size_t>(part.shape[1]) * dtype_bytes(part.dtype);
+  for (const WeightPart& part : request.parts) {
+    const TensorView& values = part.values;
+    const size_t part_end = part_begin + static_cast<size_t>(values.shape[0]);
+    const size_t row_bytes = static_cast<size_t>(values.shape[1]) * dtype_bytes(values.dtype);
     while (lane < kPanelRows && first + lane < part_end) {
-      rows[lane].dtype = part.dtype;
-      rows[lane].bytes = part.bytes.data() + (first + lane - part_begin) * row_bytes;
+      const size_t idx = first + lane - part_begin;
+      rows[lane].dtype = values.dtype;
+      rows[lane].bytes =
+          values.bytes.data() + (part.row_order.empty() ? idx : part.row_order[idx]) * row_bytes;
       ++lane;
     }
     part_begin = part_end;
@@ -145,11 +167,11 @@ Result<std::shared_ptr<const PackedWeight>> CpuPackedWeight::pack(const PackRequ
                                                                   KernelPool& pool) {
   CAIRN_RETURN_IF_ERROR(check_request(request));
   std::shared_ptr<CpuPackedWeight> packed(new CpuPackedWeight());
-  packed->n_in_ = static_cast<size_t>(request.parts[0].shape[1]);
+  packed->n_in_ = static_cast<size_t>(request.parts[0].values.shape[1]);
   packed->dtype_ = DType::kBf16;
-  for (const TensorView& part : request.parts) {
-    packed->n_out_ += static_cast<size_t>(part.shape[0]);
-    if (part.dtype != DType::kBf16) packed->dtype_ = DType::kF32;
+  for (const WeightPart& part : request.parts) {
+    packed->n_out_ += static_cast<size_t>(part.values.shape[0]);
+    if (part.values.dtype != DType::kBf16) packed->dtype_ = DType::kF32;
   }
   const bool has_bias = std::any_of(request.biases.begin(),
                                     request.biases.end(),
@@ -176,7 +198,7 @@ Result<std::shared_ptr<const PackedWeight>> CpuPackedWeight::pack(const PackRequ
 
   size_t at = 0;
   for (size_t i = 0; i < request.parts.size() && has_bias; ++i) {
-    const size_t n = static_cast<size_t>(request.parts[i].shape[0]);
+    const size_t n = static_cast<size_t>(request.parts[i].values.shape[0]);
     if (request.biases[i].has_value()) {
       const TensorView& bias = *request.biases[i];
       float* out = to.bias_.as<float>().data() + at;

@@ -130,7 +130,7 @@ class Loader {
       const auto n_out = static_cast<int64_t>(part.n_out);
       CAIRN_ASSIGN_OR_RETURN(TensorView weight,
                              tensor(part.module + ".weight", {n_out, static_cast<int64_t>(n_in)}));
-      request.parts.push_back(std::move(weight));
+      request.parts.push_back({std::move(weight), std::nullopt, {}});
       if (!with_bias) continue;
       CAIRN_ASSIGN_OR_RETURN(TensorView bias, tensor(part.module + ".bias", {n_out}));
       request.biases.emplace_back(std::move(bias));

@@ -55,8 +55,9 @@ uint64_t matmul_hash(Isa isa, DType dtype, Precision precision) {
   const std::vector<float> x = random.values(11 * 1301, 2.0F);
   const auto backend = kernel_test::backend_of(isa, precision, 2);
   PackRequest request;
-  request.parts = {dtype == DType::kBf16 ? kernel_test::view_of(small, dtype, {150, 1301})
-                                         : kernel_test::view_of(w, dtype, {150, 1301})};
+  request.parts = {kernel_test::part_of(dtype == DType::kBf16
+                                            ? kernel_test::view_of(small, dtype, {150, 1301})
+                                            : kernel_test::view_of(w, dtype, {150, 1301}))};
   request.biases = {kernel_test::view_of(bias, DType::kF32, {150})};
   const auto weight = backend->pack(request);
   std::vector<float> out = random.values(11 * 150);

@@ -59,6 +59,11 @@ TensorView view_of(const std::vector<T>& data, DType dtype, std::vector<int64_t>
   return {dtype, std::move(shape), std::as_bytes(std::span(data))};
 }
 
+// A part of a weight, its rows as they lie.
+inline WeightPart part_of(TensorView values) {
+  return {std::move(values), std::nullopt, {}};
+}
+
 inline std::unique_ptr<Backend> backend_of(Isa isa,
                                            Precision precision = Precision::kFast,
                                            unsigned n_threads = 1) {

@@ -27,8 +27,9 @@ class Matmul : public kernel_test::EachIsa {
     const std::vector<int64_t> shape = {n_out, static_cast<int64_t>(n_in)};
     const std::vector<Bf16> small = kernel_test::to_bf16(w);
     PackRequest request;
-    request.parts.push_back(dtype == DType::kBf16 ? kernel_test::view_of(small, dtype, shape)
-                                                  : kernel_test::view_of(w, dtype, shape));
+    request.parts.push_back(kernel_test::part_of(dtype == DType::kBf16
+                                                     ? kernel_test::view_of(small, dtype, shape)
+                                                     : kernel_test::view_of(w, dtype, shape)));
     if (!bias.empty()) request.biases.push_back(kernel_test::view_of(bias, DType::kF32, {n_out}));
     auto packed = backend.pack(request);
     EXPECT_TRUE(packed.is_ok()) << packed.status().to_string();
@@ -156,8 +157,8 @@ TEST_P(Matmul, StackedPartsAreTheProductsOfTheParts) {
   const std::vector<float> x = random.values(2 * 30);
   const auto backend = kernel_test::backend_of(GetParam());
   PackRequest request;
-  request.parts = {kernel_test::view_of(a16, DType::kBf16, {50, 30}),
-                   kernel_test::view_of(b16, DType::kBf16, {30, 30})};
+  request.parts = {kernel_test::part_of(kernel_test::view_of(a16, DType::kBf16, {50, 30})),
+                   kernel_test::part_of(kernel_test::view_of(b16, DType::kBf16, {30, 30}))};
   request.biases = {std::nullopt, kernel_test::view_of(bias16, DType::kBf16, {30})};
   const auto both = backend->pack(request);
   ASSERT_TRUE(both.is_ok());
@@ -230,7 +231,7 @@ TEST_F(PackedWeights, EmbeddingRowsAreExactForEveryTypeAndUnalignedBytes) {
       }
     }
     PackRequest request;
-    request.parts = {{dtype, {131, 37}, std::span(bytes).subspan(1)}};
+    request.parts = {kernel_test::part_of({dtype, {131, 37}, std::span(bytes).subspan(1)})};
     const auto table = backend_->pack(request);
     ASSERT_TRUE(table.is_ok()) << table.status().to_string();
     std::vector<uint32_t> ids = {130, 0, 64, 63, 0, 127, 128};
@@ -243,29 +244,51 @@ TEST_F(PackedWeights, EmbeddingRowsAreExactForEveryTypeAndUnalignedBytes) {
   }
 }
 
+TEST_F(PackedWeights, RowsTakeTheOrderAsked) {
+  PackRequest request;
+  request.parts = {kernel_test::part_of(kernel_test::view_of(data_, DType::kF32, {12, 8})),
+                   kernel_test::part_of(kernel_test::view_of(data_, DType::kF32, {12, 8}))};
+  request.parts[1].row_order = {0, 6, 1, 7, 2, 8, 3, 9, 4, 10, 5, 11};
+  const auto table = backend_->pack(request);
+  ASSERT_TRUE(table.is_ok()) << table.status().to_string();
+  for (uint32_t row = 0; row < 24; ++row) {
+    const uint32_t source = row < 12 ? row : request.parts[1].row_order[row - 12];
+    std::vector<float> out(8);
+    backend_->embed({.table = table->get(), .ids = &row, .n_rows = 1, .out = out.data()});
+    EXPECT_EQ(std::memcmp(out.data(), &data_[source * 8], 32), 0) << row;
+  }
+}
+
 TEST_F(PackedWeights, RefusesWhatDoesNotFitTogether) {
-  const TensorView good = kernel_test::view_of(data_, DType::kF32, {12, 8});
+  const auto code_of_one = [&](DType dtype, std::vector<int64_t> shape) {
+    PackRequest request;
+    request.parts = {kernel_test::part_of(kernel_test::view_of(data_, dtype, std::move(shape)))};
+    return code_of(request);
+  };
   EXPECT_EQ(code_of({}), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code_of({.parts = {kernel_test::view_of(data_, DType::kI32, {12, 8})}, .biases = {}}),
-            StatusCode::kUnsupported);
-  EXPECT_EQ(code_of({.parts = {kernel_test::view_of(data_, DType::kF32, {96})}, .biases = {}}),
-            StatusCode::kInvalidArgument);
-  EXPECT_EQ(code_of({.parts = {kernel_test::view_of(data_, DType::kF32, {12, 9})}, .biases = {}}),
-            StatusCode::kInvalidArgument);
-  EXPECT_EQ(code_of({.parts = {kernel_test::view_of(data_, DType::kF32, {-12, -8})}, .biases = {}}),
-            StatusCode::kInvalidArgument);
-  EXPECT_EQ(code_of({.parts = {kernel_test::view_of(data_, DType::kF32, {int64_t{1} << 62, 8})},
-                     .biases = {}}),
-            StatusCode::kInvalidArgument);
-  EXPECT_EQ(
-      code_of({.parts = {good, kernel_test::view_of(data_, DType::kF32, {8, 12})}, .biases = {}}),
-      StatusCode::kInvalidArgument);
-  EXPECT_EQ(code_of({.parts = {good}, .biases = {std::nullopt, std::nullopt}}),
-            StatusCode::kInvalidArgument);
+  EXPECT_EQ(code_of_one(DType::kI32, {12, 8}), StatusCode::kUnsupported);
+  EXPECT_EQ(code_of_one(DType::kF32, {96}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code_of_one(DType::kF32, {12, 9}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code_of_one(DType::kF32, {-12, -8}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code_of_one(DType::kF32, {int64_t{1} << 62, 8}), StatusCode::kInvalidArgument);
+
+  PackRequest request;
+  request.parts = {kernel_test::part_of(kernel_test::view_of(data_, DType::kF32, {12, 8}))};
+  request.biases = {std::nullopt};
+  EXPECT_EQ(code_of(request), StatusCode::kOk);
+  request.biases = {std::nullopt, std::nullopt};
+  EXPECT_EQ(code_of(request), StatusCode::kInvalidArgument);
   const std::vector<float> bias(11);
-  EXPECT_EQ(code_of({.parts = {good}, .biases = {kernel_test::view_of(bias, DType::kF32, {11})}}),
-            StatusCode::kInvalidArgument);
-  EXPECT_EQ(code_of({.parts = {good}, .biases = {std::nullopt}}), StatusCode::kOk);
+  request.biases = {kernel_test::view_of(bias, DType::kF32, {11})};
+  EXPECT_EQ(code_of(request), StatusCode::kInvalidArgument);
+  request.biases.clear();
+  request.parts[0].row_order = {0, 1};
+  EXPECT_EQ(code_of(request), StatusCode::kInvalidArgument);
+  request.parts[0].row_order.assign(12, 12);
+  EXPECT_EQ(code_of(request), StatusCode::kInvalidArgument);
+  request.parts[0].row_order.clear();
+  request.parts.push_back(kernel_test::part_of(kernel_test::view_of(data_, DType::kF32, {8, 12})));
+  EXPECT_EQ(code_of(request), StatusCode::kInvalidArgument);
 }
 
 }  // namespace
