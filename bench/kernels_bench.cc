@@ -1,6 +1,7 @@
 // How near are products and attention to what this machine can do?
 //
 //   cairn-kernels-bench [--threads N] [--isa CLASS] [--seconds S] [--only matmul,attend]
+//                      [--types bf16,q4_k,...]
 //
 // Arithmetic peaks and the read bandwidth are measured in the same run, by the same threads, so
 // that a share means the same on every machine. Shapes are those of a 1B-parameter Llama (hidden
@@ -28,6 +29,7 @@ struct Options {
   Isa isa = Isa::kAvx2;
   double seconds = 0.5;
   std::string only;
+  std::string types;  // of weights; empty: all
 
   bool wants(std::string_view name) const {
     return only.empty() || only.find(name) != std::string::npos;
@@ -68,31 +70,45 @@ void fill(std::span<float> values) {
   }
 }
 
-void bench_matmul(const Options& options, const Limits& limits, Backend& backend) {
-  struct Shape {
-    const char* name;
-    int64_t n_in, n_out;
-  };
+struct MatmulShape {
+  const char* name;
+  int64_t n_in, n_out;
+};
 
-  for (const DType dtype : {DType::kBf16, DType::kF32}) {
-    const double peak = dtype == DType::kBf16 ? limits.bf16_gflops : limits.f32_gflops;
-    for (const Shape& shape : {Shape{"qkv", 2048, 3072},
-                               Shape{"o", 2048, 2048},
-                               Shape{"gate_up", 2048, 16384},
-                               Shape{"down", 8192, 2048}}) {
+// Copies of a matrix of constant bytes, more than the caches hold, so that decode reads memory as a
+// model would.
+std::vector<std::shared_ptr<const PackedWeight>> pack_copies(Backend& backend,
+                                                             DType dtype,
+                                                             const MatmulShape& shape) {
+  const BlockShape block = block_shape(dtype);
+  const size_t n = static_cast<size_t>(shape.n_in * shape.n_out);
+  const Buffer data = Buffer::allocate(n / block.n_elements * block.n_bytes);
+  std::memset(data.data(), 0x3c, data.size());  // a small positive number in most types
+  std::vector<std::shared_ptr<const PackedWeight>> weights;
+  for (size_t total = 0; total < (size_t{256} << 20); total += weights.back()->n_bytes()) {
+    PackRequest request;
+    request.parts = {
+        {{dtype, {shape.n_out, shape.n_in}, data.as<const std::byte>()}, std::nullopt, {}}};
+    weights.push_back(*backend.pack(request));
+  }
+  return weights;
+}
+
+void bench_matmul(const Options& options, const Limits& limits, Backend& backend) {
+  for (const DType dtype :
+       {DType::kBf16, DType::kF32, DType::kQ8_0, DType::kQ4_0, DType::kQ4K, DType::kQ6K}) {
+    const std::string name(to_string(dtype));
+    if (!options.types.empty() && options.types.find(name) == std::string::npos) continue;
+    // Quantised: of the peak of bf16, because no loop measures that of bytes; it is twice that
+    // where there is VNNI.
+    const double peak = dtype == DType::kF32 ? limits.f32_gflops : limits.bf16_gflops;
+    for (const MatmulShape& shape : {MatmulShape{"qkv", 2048, 3072},
+                                     MatmulShape{"o", 2048, 2048},
+                                     MatmulShape{"gate_up", 2048, 16384},
+                                     MatmulShape{"down", 8192, 2048}}) {
+      const auto weights = pack_copies(backend, dtype, shape);
       const size_t n = static_cast<size_t>(shape.n_in * shape.n_out);
-      const Buffer data = Buffer::allocate(n * dtype_bytes(dtype));
-      std::memset(data.data(), 0x3c, data.size());  // a small positive number in both types
-      // Copies of the matrix, more than the caches hold, so that decode reads memory as a model
-      // would.
-      std::vector<std::shared_ptr<const PackedWeight>> weights;
-      for (size_t total = 0; total < (size_t{256} << 20); total += weights.back()->n_bytes()) {
-        PackRequest request;
-        request.parts = {
-            {{dtype, {shape.n_out, shape.n_in}, data.as<const std::byte>()}, std::nullopt, {}}};
-        weights.push_back(*backend.pack(request));
-      }
-      for (const size_t n_rows : {1, 2, 8, 64, 512}) {
+      for (const size_t n_rows : {1, 2, 4, 8, 64, 512}) {
         const Buffer x = Buffer::allocate(n_rows * static_cast<size_t>(shape.n_in) * 4);
         const Buffer out = Buffer::allocate(n_rows * static_cast<size_t>(shape.n_out) * 4);
         fill(x.as<float>());
@@ -103,17 +119,18 @@ void bench_matmul(const Options& options, const Limits& limits, Backend& backend
                           .weight = weights[next++ % weights.size()].get(),
                           .out = out.as<float>().data()});
         });
-        const double gflops = 2.0 * static_cast<double>(n * n_rows) / s / 1e9;
+        const double gops = 2.0 * static_cast<double>(n * n_rows) / s / 1e9;
         const double gb = static_cast<double>(weights[0]->n_bytes()) / s / 1e9;
         std::printf(
-            "matmul %-4s %-8s rows %4zu  %9.1f us  %7.1f GFLOP/s %5.1f %% of peak  %6.1f GB/s "
+            "matmul %-4s %-8s rows %4zu  %9.1f us  %7.1f GOP/s %5.1f %% of %s peak  %6.1f GB/s "
             "%5.1f %% of read\n",
-            std::string(to_string(dtype)).c_str(),
+            name.c_str(),
             shape.name,
             n_rows,
             s * 1e6,
-            gflops,
-            100 * gflops / peak,
+            gops,
+            100 * gops / peak,
+            dtype == DType::kF32 ? "f32" : "bf16",
             gb,
             100 * gb / limits.read_gb);
       }
@@ -182,6 +199,8 @@ int run(int argc, char** argv) {
       options.seconds = std::atof(argv[i + 1]);
     else if (name == "--only")
       options.only = argv[i + 1];
+    else if (name == "--types")
+      options.types = argv[i + 1];
     else if (name == "--isa" && parse_isa(argv[i + 1]).is_ok())
       options.isa = *parse_isa(argv[i + 1]);
     else
@@ -190,7 +209,7 @@ int run(int argc, char** argv) {
   if (argc % 2 == 0 || options.n_threads < 1 || options.n_threads > 1024) {
     std::fprintf(stderr,
                  "usage: cairn-kernels-bench [--threads N] [--isa CLASS] [--seconds S] [--only "
-                 "matmul,attend]\n");
+                 "matmul,attend] [--types bf16,q4_k,...]\n");
     return 2;
   }
   const Limits limits = measure(options);

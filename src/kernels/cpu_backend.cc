@@ -115,60 +115,146 @@ void CpuBackend::rms_norm(const RmsNormArgs& args) {
   });
 }
 
-MatmulPart CpuBackend::prepare_product(const MatmulArgs& args, const CpuPackedWeight& weight) {
-  MatmulPart part;
-  part.panels = weight.panels();
-  part.n_in = weight.n_in();
-  part.n_out = weight.n_out();
-  part.bias = weight.bias();
-  part.out = args.out;
-  part.add_to_out = args.add_to_out;
-  part.x = reinterpret_cast<const uint32_t*>(args.x);
-  part.x_stride = weight.n_in();
-  const bool bf16 = weight.dtype() == DType::kBf16;
-  const bool rounds = bf16 && options_.precision == Precision::kFast;
-  const bool odd = bf16 && weight.n_in() % 2 != 0;
-  if (!rounds && !odd) return part;
+// The rows of `x` as the sections of one kind want them. Words and codes of a row lie one cache
+// line more than a row apart: rows 4 KiB apart would all share one set of the L1 cache.
+struct CpuBackend::RowsPlan {
+  enum class Kind { kAsTheyAre, kPadded, kRounded, kQuantised } kind = Kind::kAsTheyAre;
+  size_t group_size = 0;  // quantised
+  size_t row_bytes = 0;
+  size_t group_bytes = 0;  // of a row's groups, quantised
 
-  // One cache line more than a row: rows 4 KiB apart would all share one set of the L1 cache.
-  const size_t words = rounds && dot_.rounds_to_pairs ? ceil_div(part.n_in, 2) : part.n_in + 1;
-  part.x_stride = ceil_div(words, 16) * 16 + 16;
-  uint32_t* x = reinterpret_cast<uint32_t*>(scratch(args.n_rows * part.x_stride * 4));
-  part.x = x;
-  for_row_blocks(pool_, args.n_rows, part.n_in, [&](size_t begin, size_t end) {
-    if (rounds) {
-      dot_.round_rows({args.x, part.n_in, x, part.x_stride, begin, end});
+  bool operator==(const RowsPlan&) const = default;
+};
+
+CpuBackend::RowsPlan CpuBackend::plan_rows(const WeightSection& section, size_t n_in) const {
+  using Kind = RowsPlan::Kind;
+  const bool fast = options_.precision == Precision::kFast;
+  const auto lines = [](size_t n_bytes) { return ceil_div(n_bytes, 64) * 64; };
+  if (section.quant.has_value()) {
+    if (!fast) return {};
+    const size_t n_groups = n_in / section.quant->group_size;
+    return {Kind::kQuantised,
+            section.quant->group_size,
+            lines(n_in) + 64,
+            lines(n_groups * sizeof(QuantGroup))};
+  }
+  if (section.dtype != DType::kBf16 || (!fast && n_in % 2 == 0)) return {};
+  const size_t words = fast && dot_.rounds_to_pairs ? ceil_div(n_in, 2) : n_in + 1;
+  return {fast ? Kind::kRounded : Kind::kPadded, 0, lines(words * 4) + 64, 0};
+}
+
+void CpuBackend::prepare_rows(
+    const MatmulArgs& args, size_t n_in, const RowsPlan& plan, std::byte* to, MatmulPart* part) {
+  part->x = reinterpret_cast<const uint32_t*>(args.x);
+  part->x_stride = n_in;
+  if (plan.kind == RowsPlan::Kind::kAsTheyAre) return;
+  if (plan.kind == RowsPlan::Kind::kQuantised) {
+    int8_t* codes = reinterpret_cast<int8_t*>(to);
+    auto* groups = reinterpret_cast<QuantGroup*>(to + args.n_rows * plan.row_bytes);
+    const size_t groups_stride = n_in / plan.group_size;
+    part->x_codes = codes;
+    part->x_codes_stride = plan.row_bytes;
+    part->x_groups = groups;
+    part->x_groups_stride = groups_stride;
+    for_row_blocks(pool_, args.n_rows, n_in, [&](size_t begin, size_t end) {
+      dot_.quantize_rows({args.x,
+                          n_in,
+                          plan.group_size,
+                          codes,
+                          plan.row_bytes,
+                          groups,
+                          groups_stride,
+                          begin,
+                          end});
+    });
+    return;
+  }
+  uint32_t* x = reinterpret_cast<uint32_t*>(to);
+  part->x = x;
+  part->x_stride = plan.row_bytes / 4;
+  for_row_blocks(pool_, args.n_rows, n_in, [&](size_t begin, size_t end) {
+    if (plan.kind == RowsPlan::Kind::kRounded) {
+      dot_.round_rows({args.x, n_in, x, part->x_stride, begin, end});
       return;
     }
     for (size_t row = begin; row < end; ++row) {
-      std::memcpy(x + row * part.x_stride, args.x + row * part.n_in, part.n_in * 4);
-      x[row * part.x_stride + part.n_in] = 0;
+      std::memcpy(x + row * part->x_stride, args.x + row * n_in, n_in * 4);
+      x[row * part->x_stride + n_in] = 0;
     }
   });
-  return part;
+}
+
+void CpuBackend::prepare_product(const MatmulArgs& args, const CpuPackedWeight& weight) {
+  const size_t n_in = weight.n_in();
+  std::vector<RowsPlan> plans;
+  size_t n_bytes = 0;
+  for (const WeightSection& section : weight.sections()) {
+    plans.push_back(plan_rows(section, n_in));
+    n_bytes += args.n_rows * (plans.back().row_bytes + plans.back().group_bytes);
+  }
+  std::byte* to = scratch(n_bytes);
+  products_.clear();
+  for (size_t i = 0; i < plans.size(); ++i) {
+    const WeightSection& section = weight.sections()[i];
+    const auto twin = std::find(plans.begin(), plans.end(), plans[i]) - plans.begin();
+    MatmulPart part;
+    if (static_cast<size_t>(twin) < i) {
+      part = products_[static_cast<size_t>(twin)];
+    } else {
+      prepare_rows(args, n_in, plans[i], to, &part);
+      to += args.n_rows * (plans[i].row_bytes + plans[i].group_bytes);
+    }
+    part.panels = weight.panels(section);
+    part.format = section.quant.has_value() ? &*section.quant : nullptr;
+    part.n_in = n_in;
+    part.n_out = section.n_out;
+    part.bias = weight.bias() == nullptr ? nullptr : weight.bias() + section.out_begin;
+    part.out = args.out + section.out_begin;
+    part.out_stride = weight.n_out();
+    part.add_to_out = args.add_to_out;
+    products_.push_back(part);
+  }
+}
+
+CpuBackend::ProductKernel CpuBackend::product_kernel(const WeightSection& section) const {
+  const bool fast = options_.precision == Precision::kFast;
+  if (section.quant.has_value()) return fast ? dot_.matmul_quant : dot_.matmul_quant_exact;
+  if (section.dtype != DType::kBf16) return dot_.matmul_f32;
+  return fast ? dot_.matmul_bf16 : dot_.matmul_bf16_exact;
 }
 
 void CpuBackend::matmul(const MatmulArgs& args) {
   if (args.n_rows == 0) return;
   const CpuPackedWeight& weight = as_cpu(args.weight);
-  const MatmulPart whole = prepare_product(args, weight);
-  const bool bf16 = weight.dtype() == DType::kBf16;
-  const auto kernel = !bf16                                    ? dot_.matmul_f32
-                      : options_.precision == Precision::kFast ? dot_.matmul_bf16
-                                                               : dot_.matmul_bf16_exact;
+  prepare_product(args, weight);
+  const std::span<const WeightSection> sections = weight.sections();
   const size_t n_blocks = ceil_div(args.n_rows, kMatmulRows);
   const size_t block_rows = ceil_div(args.n_rows, n_blocks);
   // Parts of at least 128 KiB of weights, unless there are too few panels to share.
-  const size_t by_bytes = std::max<size_t>(1, (size_t{128} << 10) / weight.panel_bytes());
-  const size_t by_share = std::max<size_t>(1, weight.n_panels() / (size_t{4} * pool_.n_threads()));
-  const size_t panels = std::min(by_bytes, by_share);
-  pool_.run(ceil_div(weight.n_panels(), panels) * n_blocks, [&](size_t idx) {
-    MatmulPart part = whole;
+  const auto panels_a_part = [&](const WeightSection& section) {
+    const size_t by_bytes = std::max<size_t>(1, (size_t{128} << 10) / section.panel_bytes);
+    const size_t by_share =
+        std::max<size_t>(1, section.n_panels() / (size_t{4} * pool_.n_threads()));
+    return std::min(by_bytes, by_share);
+  };
+  size_t n_parts = 0;
+  for (const WeightSection& section : sections) {
+    n_parts += ceil_div(section.n_panels(), panels_a_part(section)) * n_blocks;
+  }
+  pool_.run(n_parts, [&](size_t idx) {
+    size_t i = 0;
+    for (;; ++i) {  // few sections: one, or two or three of a stacked q, k, v
+      const size_t n = ceil_div(sections[i].n_panels(), panels_a_part(sections[i])) * n_blocks;
+      if (idx < n) break;
+      idx -= n;
+    }
+    const size_t panels = panels_a_part(sections[i]);
+    MatmulPart part = products_[i];
     part.panel_begin = idx / n_blocks * panels;
-    part.panel_end = std::min(weight.n_panels(), part.panel_begin + panels);
+    part.panel_end = std::min(sections[i].n_panels(), part.panel_begin + panels);
     part.row_begin = idx % n_blocks * block_rows;
     part.row_end = std::min(args.n_rows, part.row_begin + block_rows);
-    kernel(part);
+    product_kernel(sections[i])(part);
   });
 }
 

@@ -56,9 +56,17 @@ class CpuBackend final : public Backend {
   unsigned n_threads() const override { return pool_.n_threads(); }
 
  private:
-  // Activations as the product wants them: as they are, or rounded, or padded. Valid until the next
-  // call.
-  MatmulPart prepare_product(const MatmulArgs& args, const CpuPackedWeight& weight);
+  struct RowsPlan;
+  using ProductKernel = void (*)(const MatmulPart&);
+
+  // What a section wants of the activations: as they are, padded, rounded or quantised.
+  RowsPlan plan_rows(const WeightSection& section, size_t n_in) const;
+  // Makes that at `to` and notes it in `part`.
+  void prepare_rows(
+      const MatmulArgs& args, size_t n_in, const RowsPlan& plan, std::byte* to, MatmulPart* part);
+  // Fills products_, one a section; each kind of rows is made once. Valid until the next call.
+  void prepare_product(const MatmulArgs& args, const CpuPackedWeight& weight);
+  ProductKernel product_kernel(const WeightSection& section) const;
   void list_attend_parts(const AttendArgs& args);
   void split_attend_parts();
   std::byte* scratch(size_t n_bytes);
@@ -68,6 +76,7 @@ class CpuBackend final : public Backend {
   const DotKernels& dot_;
   const ElementwiseKernels& elementwise_;
   Buffer scratch_;
+  std::vector<MatmulPart> products_;       // of the current matmul
   std::vector<AttendPart> attend_parts_;   // of the current attend
   std::vector<AttendPart> attend_merges_;  // those whose splits went to scratch
   std::vector<double> block_sums_;

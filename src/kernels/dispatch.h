@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "kernels/backend.h"
+#include "kernels/quant_format.h"
 
 namespace cairn {
 
@@ -22,16 +23,31 @@ inline constexpr size_t kReduceBlock = 4096;  // logits of one block of sum_exp
 inline constexpr size_t kMatmulRows =
     240;  // most rows of one MatmulPart; its sums take 60 KiB of stack
 
+// One group of one row of activations, quantised: x is about scale * code.
+struct QuantGroup {
+  float scale = 0;       // largest |x| / 127; 0 where that is below 2^-100
+  float scaled_sum = 0;  // scale * sum, what a minimum of weights is multiplied by
+  int32_t sum = 0;       // of the codes
+};
+
 // Rows [row_begin, row_end) x panels [panel_begin, panel_end) of a product.
 struct MatmulPart {
-  const std::byte* panels = nullptr;  // f32 [panel][n_in][64], bf16 [panel][(n_in + 1) / 2][64][2]
+  // f32 [panel][n_in][64], bf16 [panel][(n_in + 1) / 2][64][2], or as *format says.
+  const std::byte* panels = nullptr;
+  const QuantFormat* format = nullptr;  // null for f32 and bf16
   size_t n_in = 0;
   size_t n_out = 0;
   const float* bias = nullptr;  // [n_out] or null
   // Row r at x + r * x_stride words of 4 bytes: f32 values, or bf16 pairs (n_in odd: zero-padded).
   const uint32_t* x = nullptr;
   size_t x_stride = 0;
-  float* out = nullptr;  // [n_rows, n_out]
+  // Fast products with quantised weights read these instead: codes [n_in] and groups of row r.
+  const int8_t* x_codes = nullptr;
+  size_t x_codes_stride = 0;
+  const QuantGroup* x_groups = nullptr;
+  size_t x_groups_stride = 0;
+  float* out = nullptr;  // row r at out + r * out_stride, [n_out]
+  size_t out_stride = 0;
   bool add_to_out = false;
   size_t row_begin = 0;
   size_t row_end = 0;  // at most kMatmulRows after row_begin
@@ -45,6 +61,19 @@ struct RoundPart {
   size_t dim = 0;
   uint32_t* out = nullptr;  // row r at out + r * out_stride words: f32 values or bf16 pairs, as the
   size_t out_stride = 0;    // class's bf16 product wants them; an odd last pair is padded with zero
+  size_t row_begin = 0;
+  size_t row_end = 0;
+};
+
+// Activations quantised: symmetric, a scale for each row and group, halves to even.
+struct QuantizePart {
+  const float* x = nullptr;  // [n_rows, dim]
+  size_t dim = 0;            // a multiple of group_size
+  size_t group_size = 0;     // a multiple of 16
+  int8_t* codes = nullptr;
+  size_t codes_stride = 0;
+  QuantGroup* groups = nullptr;
+  size_t groups_stride = 0;
   size_t row_begin = 0;
   size_t row_end = 0;
 };
@@ -84,6 +113,9 @@ struct DotKernels {
   void (*matmul_bf16)(const MatmulPart&) = nullptr;        // bf16 weights, x as round_rows left it
   void (*matmul_bf16_exact)(const MatmulPart&) = nullptr;  // bf16 weights, x in f32
   void (*round_rows)(const RoundPart&) = nullptr;
+  void (*matmul_quant)(const MatmulPart&) = nullptr;        // x as quantize_rows left it
+  void (*matmul_quant_exact)(const MatmulPart&) = nullptr;  // x in f32, weights at their values
+  void (*quantize_rows)(const QuantizePart&) = nullptr;
   bool rounds_to_pairs = false;  // round_rows makes bf16 pairs (else f32 values)
   void (*attend_f32)(const AttendPart&) = nullptr;
   void (*attend_bf16)(const AttendPart&) = nullptr;

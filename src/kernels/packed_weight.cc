@@ -4,129 +4,53 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
-#include <vector>
+
+#include "kernels/pack_request.h"
+#include "tensor/quant.h"
 
 namespace cairn {
 
 namespace {
 
-constexpr size_t kMaxBytes = size_t{1} << 46;  // what a process can address, and then some
-
-bool is_float_type(DType dtype) {
-  return dtype == DType::kF32 || dtype == DType::kBf16 || dtype == DType::kF16;
-}
-
-Status check_tensor(const TensorView& tensor, size_t rank, const char* what) {
-  if (!is_float_type(tensor.dtype)) {
-    return Status::unsupported(fmt::format(
-        "{}: dtype {}; f32, bf16 and f16 can be packed", what, to_string(tensor.dtype)));
-  }
-  if (tensor.shape.size() != rank) {
-    return Status::invalid_argument(fmt::format(
-        "{}: shape {} where {} dimensions are needed", what, tensor.shape_text(), rank));
-  }
-  size_t n = dtype_bytes(tensor.dtype);
-  for (const int64_t dim : tensor.shape) {
-    if (dim <= 0 || static_cast<size_t>(dim) > kMaxBytes / n) {
-      return Status::invalid_argument(
-          fmt::format("{}: shape {} is empty or too large", what, tensor.shape_text()));
-    }
-    n *= static_cast<size_t>(dim);
-  }
-  if (tensor.bytes.size() != n) {
-    return Status::invalid_argument(fmt::format("{}: {} bytes, but shape {} of {} needs {}",
-                                                what,
-                                                tensor.bytes.size(),
-                                                tensor.shape_text(),
-                                                to_string(tensor.dtype),
-                                                n));
-  }
-  return Status::ok();
-}
-
-Status check_row_order(const WeightPart& part) {
-  const size_t n_out = static_cast<size_t>(part.values.shape[0]);
-  if (!part.row_order.empty() && part.row_order.size() != n_out) {
-    return Status::invalid_argument(fmt::format("weight: an order of {} rows for shape {}",
-                                                part.row_order.size(),
-                                                part.values.shape_text()));
-  }
-  for (const uint32_t row : part.row_order) {
-    if (row < n_out) continue;
-    return Status::invalid_argument(
-        fmt::format("weight: the order names row {} of shape {}", row, part.values.shape_text()));
-  }
-  return Status::ok();
-}
-
-Status check_request(const PackRequest& request) {
-  if (request.parts.empty()) return Status::invalid_argument("weight: no parts to pack");
-  if (!request.biases.empty() && request.biases.size() != request.parts.size()) {
-    return Status::invalid_argument(
-        fmt::format("weight: {} biases for {} parts", request.biases.size(), request.parts.size()));
-  }
-  size_t n_out = 0;
-  for (size_t i = 0; i < request.parts.size(); ++i) {
-    const TensorView& part = request.parts[i].values;
-    if (request.parts[i].affine.has_value()) {
-      return Status::unsupported("weight: affine groups cannot be packed");
-    }
-    CAIRN_RETURN_IF_ERROR(check_tensor(part, 2, "weight"));
-    CAIRN_RETURN_IF_ERROR(check_row_order(request.parts[i]));
-    if (part.shape[1] != request.parts[0].values.shape[1]) {
-      return Status::invalid_argument(
-          fmt::format("weight: stacked parts {} and {} differ in their input size",
-                      request.parts[0].values.shape_text(),
-                      part.shape_text()));
-    }
-    n_out += static_cast<size_t>(part.shape[0]);
-    if (request.biases.empty() || !request.biases[i].has_value()) continue;
-    CAIRN_RETURN_IF_ERROR(check_tensor(*request.biases[i], 1, "bias"));
-    if (request.biases[i]->shape[0] != part.shape[0]) {
-      return Status::invalid_argument(fmt::format("bias: shape {} for a weight of shape {}",
-                                                  request.biases[i]->shape_text(),
-                                                  part.shape_text()));
-    }
-  }
-  const size_t n_in = static_cast<size_t>(request.parts[0].values.shape[1]);
-  if (n_out > kMaxBytes / (4 * (n_in + 1)) - kPanelRows) {
-    return Status::invalid_argument(fmt::format("weight: [{}, {}] is too large", n_out, n_in));
-  }
-  return Status::ok();
-}
-
-// Element `i`; the bytes of a file need not be aligned.
-float widen(DType dtype, const std::byte* bytes, size_t i) {
-  if (dtype == DType::kF32) {
-    float value;
-    std::memcpy(&value, bytes + 4 * i, sizeof(value));
-    return value;
-  }
-  uint16_t half;
-  std::memcpy(&half, bytes + 2 * i, sizeof(half));
-  return dtype == DType::kBf16 ? bf16_to_f32(half) : f16_to_f32(half);
-}
-
 struct SourceRow {
-  DType dtype = DType::kF32;
-  const std::byte* bytes = nullptr;
+  const WeightPart* part = nullptr;  // null past the end of the section
+  size_t idx = 0;                    // in the part's tensors
 };
 
-// The rows of one panel; null past n_out.
-void find_rows(const PackRequest& request, size_t first, SourceRow* rows) {
+size_t rows_of(const WeightPart& part) {
+  return static_cast<size_t>(part.values.shape[0]);
+}
+
+bool is_quantised(const WeightPart& part) {
+  return part.affine.has_value() || is_block_type(part.values.dtype);
+}
+
+// A row of the tensor's innermost axis.
+const std::byte* row_bytes(const TensorView& tensor, size_t idx) {
+  const BlockShape block = block_shape(tensor.dtype);
+  const size_t n = static_cast<size_t>(tensor.shape[1]) / block.n_elements * block.n_bytes;
+  return tensor.bytes.data() + idx * n;
+}
+
+QuantFormat format_of(const WeightPart& part) {
+  if (!part.affine.has_value()) return quant_format_of(part.values.dtype);
+  QuantFormat format;
+  format.bits = part.affine->bits;
+  format.group_size = part.affine->group_size;
+  format.has_min = true;
+  format.scale_dtype = part.affine->scales.dtype;
+  return complete(format);
+}
+
+// The rows of one panel of outputs, which end at `end`.
+void find_rows(const PackRequest& request, size_t first, size_t end, SourceRow* rows) {
   size_t part_begin = 0;
   size_t lane = 0;
   for (const WeightPart& part : request.parts) {
-    const TensorView& values = part.values;
-    const size_t part_end = part_begin + static_cast<size_t>(values.shape[0]);
-    const size_t row_bytes = static_cast<size_t>(values.shape[1]) * dtype_bytes(values.dtype);
-    while (lane < kPanelRows && first + lane < part_end) {
+    const size_t part_end = part_begin + rows_of(part);
+    while (lane < kPanelRows && first + lane < std::min(end, part_end)) {
       const size_t idx = first + lane - part_begin;
-      rows[lane].dtype = values.dtype;
-      rows[lane].bytes =
-          values.bytes.data() + (part.row_order.empty() ? idx : part.row_order[idx]) * row_bytes;
-      ++lane;
+      rows[lane++] = {&part, part.row_order.empty() ? idx : part.row_order[idx]};
     }
     part_begin = part_end;
   }
@@ -136,13 +60,18 @@ void find_rows(const PackRequest& request, size_t first, SourceRow* rows) {
 constexpr size_t kBlockSteps = 16;
 
 void pack_panel_bf16(const SourceRow* rows, size_t n_in, std::byte* panel) {
+  const std::byte* bytes[kPanelRows] = {};
+  size_t n_lanes = 0;
+  for (; n_lanes < kPanelRows && rows[n_lanes].part != nullptr; ++n_lanes) {
+    bytes[n_lanes] = row_bytes(rows[n_lanes].part->values, rows[n_lanes].idx);
+  }
   const size_t steps = (n_in + 1) / 2;
   for (size_t block = 0; block < steps; block += kBlockSteps) {
     const size_t end = std::min(steps, block + kBlockSteps);
-    for (size_t lane = 0; lane < kPanelRows && rows[lane].bytes != nullptr; ++lane) {
+    for (size_t lane = 0; lane < n_lanes; ++lane) {
       for (size_t step = block; step < end; ++step) {
         std::memcpy(panel + (step * kPanelRows + lane) * 4,
-                    rows[lane].bytes + 4 * step,
+                    bytes[lane] + 4 * step,
                     std::min<size_t>(4, 2 * n_in - 4 * step));
       }
     }
@@ -153,66 +82,131 @@ void pack_panel_f32(const SourceRow* rows, size_t n_in, std::byte* panel) {
   float* out = reinterpret_cast<float*>(panel);
   for (size_t block = 0; block < n_in; block += kBlockSteps) {
     const size_t end = std::min(n_in, block + kBlockSteps);
-    for (size_t lane = 0; lane < kPanelRows && rows[lane].bytes != nullptr; ++lane) {
+    for (size_t lane = 0; lane < kPanelRows && rows[lane].part != nullptr; ++lane) {
+      const TensorView& values = rows[lane].part->values;
+      const std::byte* bytes = row_bytes(values, rows[lane].idx);
       for (size_t k = block; k < end; ++k) {
-        out[k * kPanelRows + lane] = widen(rows[lane].dtype, rows[lane].bytes, k);
+        out[k * kPanelRows + lane] = float_element(values.dtype, bytes, k);
       }
     }
   }
 }
 
+void pack_panel_quant(const QuantFormat& format,
+                      const SourceRow* rows,
+                      size_t n_in,
+                      std::byte* panel) {
+  QuantRow quant_rows[kPanelRows];
+  for (size_t lane = 0; lane < kPanelRows && rows[lane].part != nullptr; ++lane) {
+    const WeightPart& part = *rows[lane].part;
+    const size_t idx = rows[lane].idx;
+    quant_rows[lane].dtype = part.values.dtype;
+    quant_rows[lane].values = row_bytes(part.values, idx);
+    if (!part.affine.has_value()) continue;
+    quant_rows[lane].scales = row_bytes(part.affine->scales, idx);
+    quant_rows[lane].biases = row_bytes(part.affine->biases, idx);
+  }
+  pack_quant_panel(format, quant_rows, n_in, panel);
+}
+
+size_t float_panel_bytes(DType dtype, size_t n_in) {
+  return (dtype == DType::kBf16 ? (n_in + 1) / 2 : n_in) * kPanelRows * 4;
+}
+
 }  // namespace
+
+void CpuPackedWeight::plan_sections(const PackRequest& request) {
+  n_in_ = part_n_in(request.parts[0]);
+  const bool all_bf16 =
+      std::all_of(request.parts.begin(), request.parts.end(), [](const WeightPart& part) {
+        return is_quantised(part) || part.values.dtype == DType::kBf16;
+      });
+  for (const WeightPart& part : request.parts) {
+    WeightSection section;
+    if (is_quantised(part)) {
+      section.quant = format_of(part);
+      section.panel_bytes =
+          n_in_ / section.quant->chunk_elements * size_t{section.quant->chunk_bytes};
+    } else {
+      section.dtype = all_bf16 ? DType::kBf16 : DType::kF32;
+      section.panel_bytes = float_panel_bytes(section.dtype, n_in_);
+    }
+    section.out_begin = n_out_;
+    n_out_ += rows_of(part);
+    const bool joins = !sections_.empty() && sections_.back().quant == section.quant;
+    if (!joins) sections_.push_back(section);
+    sections_.back().n_out += rows_of(part);
+  }
+  size_t at = 0;
+  for (WeightSection& section : sections_) {
+    section.byte_begin = at;
+    at += section.n_panels() * section.panel_bytes;
+  }
+}
+
+void CpuPackedWeight::pack_panel(const PackRequest& request,
+                                 const WeightSection& section,
+                                 size_t panel) {
+  SourceRow rows[kPanelRows];
+  find_rows(
+      request, section.out_begin + panel * kPanelRows, section.out_begin + section.n_out, rows);
+  std::byte* out = panels_.data() + section.byte_begin + panel * section.panel_bytes;
+  if (section.quant.has_value()) {
+    pack_panel_quant(*section.quant, rows, n_in_, out);
+  } else if (section.dtype == DType::kBf16) {
+    pack_panel_bf16(rows, n_in_, out);
+  } else {
+    pack_panel_f32(rows, n_in_, out);
+  }
+}
+
+void CpuPackedWeight::pack_biases(const PackRequest& request) {
+  size_t at = 0;
+  for (size_t i = 0; i < request.parts.size() && bias_; ++i) {
+    if (request.biases[i].has_value()) {
+      const TensorView& bias = *request.biases[i];
+      dequantize_row(
+          bias.dtype, bias.bytes.data(), rows_of(request.parts[i]), bias_.as<float>().data() + at);
+    }
+    at += rows_of(request.parts[i]);
+  }
+}
 
 Result<std::shared_ptr<const PackedWeight>> CpuPackedWeight::pack(const PackRequest& request,
                                                                   KernelPool& pool) {
-  CAIRN_RETURN_IF_ERROR(check_request(request));
+  CAIRN_RETURN_IF_ERROR(check_pack_request(request));
   std::shared_ptr<CpuPackedWeight> packed(new CpuPackedWeight());
-  packed->n_in_ = static_cast<size_t>(request.parts[0].values.shape[1]);
-  packed->dtype_ = DType::kBf16;
-  for (const WeightPart& part : request.parts) {
-    packed->n_out_ += static_cast<size_t>(part.values.shape[0]);
-    if (part.values.dtype != DType::kBf16) packed->dtype_ = DType::kF32;
-  }
+  packed->plan_sections(request);
   const bool has_bias = std::any_of(request.biases.begin(),
                                     request.biases.end(),
                                     [](const auto& bias) { return bias.has_value(); });
-  const size_t n_bytes = packed->n_panels() * packed->panel_bytes();
+  const WeightSection& last = packed->sections_.back();
+  const size_t n_bytes = last.byte_begin + last.n_panels() * last.panel_bytes;
   packed->panels_ = Buffer::try_allocate(n_bytes);
   if (has_bias) packed->bias_ = Buffer::try_allocate(packed->n_out_ * sizeof(float));
   if (!packed->panels_ || (has_bias && !packed->bias_)) {
     return Status::no_space(fmt::format(
         "weight [{}, {}]: no memory for {} bytes", packed->n_out_, packed->n_in_, n_bytes));
   }
-
-  CpuPackedWeight& to = *packed;
-  pool.run(to.n_panels(), [&](size_t panel) {
-    SourceRow rows[kPanelRows];
-    find_rows(request, panel * kPanelRows, rows);
-    std::byte* out = to.panels_.data() + panel * to.panel_bytes();
-    if (to.dtype_ == DType::kBf16) {
-      pack_panel_bf16(rows, to.n_in_, out);
-    } else {
-      pack_panel_f32(rows, to.n_in_, out);
-    }
-  });
-
-  size_t at = 0;
-  for (size_t i = 0; i < request.parts.size() && has_bias; ++i) {
-    const size_t n = static_cast<size_t>(request.parts[i].values.shape[0]);
-    if (request.biases[i].has_value()) {
-      const TensorView& bias = *request.biases[i];
-      float* out = to.bias_.as<float>().data() + at;
-      for (size_t o = 0; o < n; ++o) out[o] = widen(bias.dtype, bias.bytes.data(), o);
-    }
-    at += n;
+  for (const WeightSection& section : packed->sections_) {
+    pool.run(section.n_panels(),
+             [&](size_t panel) { packed->pack_panel(request, section, panel); });
   }
+  packed->pack_biases(request);
   return std::shared_ptr<const PackedWeight>(std::move(packed));
 }
 
 void CpuPackedWeight::gather_row(size_t idx, float* out) const {
-  const std::byte* panel = panels_.data() + idx / kPanelRows * panel_bytes();
-  const std::byte* word = panel + idx % kPanelRows * 4;
-  if (dtype_ == DType::kF32) {
+  const auto section =
+      std::find_if(sections_.begin(), sections_.end(), [&](const WeightSection& s) {
+        return idx < s.out_begin + s.n_out;
+      });
+  const size_t row = idx - section->out_begin;
+  const size_t lane = row % kPanelRows;
+  const std::byte* panel = panels(*section) + row / kPanelRows * section->panel_bytes;
+  if (section->quant.has_value()) return gather_quant_row(*section->quant, panel, lane, n_in_, out);
+  const std::byte* word = panel + lane * 4;
+  if (section->dtype == DType::kF32) {
     for (size_t k = 0; k < n_in_; ++k) std::memcpy(out + k, word + k * kPanelRows * 4, 4);
     return;
   }

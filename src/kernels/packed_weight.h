@@ -1,29 +1,48 @@
 // Weights in panels: 64 outputs side by side in SIMD lanes, walked along n_in.
 //
-//   f32   [n_panels][n_in][64]
-//   bf16  [n_panels][(n_in + 1) / 2][64][2]    pairs along the summed axis, an odd last one
+//   f32        [n_panels][n_in][64]
+//   bf16       [n_panels][(n_in + 1) / 2][64][2]    pairs along the summed axis, an odd last one
 //   zero-padded
+//   quantised  see quant_format.h
 //
-// Outputs past n_out are zero. One copy serves the product and the gather of embedding rows. A page
-// of 256 bytes a step keeps decode a single forward stream. Thread: immutable once packed.
+// Stacked parts of different formats become sections, each a whole number of panels; outputs past a
+// section's end are zero. One copy serves the product and the gather of embedding rows. A page of
+// 256 bytes a step keeps decode a single forward stream. Thread: immutable once packed.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
+#include <vector>
 
 #include "base/kernel_pool.h"
 #include "base/result.h"
 #include "kernels/backend.h"
 #include "kernels/dispatch.h"
+#include "kernels/quant_format.h"
 #include "tensor/buffer.h"
 #include "tensor/dtype.h"
 
 namespace cairn {
 
+// Outputs [out_begin, out_begin + n_out) of a packed weight: panels of one format.
+struct WeightSection {
+  std::optional<QuantFormat> quant;
+  DType dtype = DType::kF32;  // kF32 or kBf16, where not quantised
+  size_t out_begin = 0;
+  size_t n_out = 0;
+  size_t byte_begin = 0;  // of the first panel
+  size_t panel_bytes = 0;
+
+  size_t n_panels() const { return (n_out + kPanelRows - 1) / kPanelRows; }
+};
+
 class CpuPackedWeight final : public PackedWeight {
  public:
-  // Stacks the parts along n_out. All bf16 stays bf16; f16, f32 and mixtures become f32.
+  // Stacks the parts along n_out. Block types and affine groups stay packed, values exact. Of the
+  // float parts, all bf16 stays bf16; f16, f32 and mixtures become f32.
   // Errors: kUnsupported (dtype), kInvalidArgument (shapes, sizes), kNoSpace (memory).
   static Result<std::shared_ptr<const PackedWeight>> pack(const PackRequest& request,
                                                           KernelPool& pool);
@@ -34,15 +53,11 @@ class CpuPackedWeight final : public PackedWeight {
 
   size_t n_bytes() const override { return panels_.size() + bias_.size(); }
 
-  DType dtype() const { return dtype_; }  // kF32 or kBf16
+  std::span<const WeightSection> sections() const { return sections_; }
 
-  size_t n_panels() const { return (n_out_ + kPanelRows - 1) / kPanelRows; }
-
-  size_t steps() const { return dtype_ == DType::kBf16 ? (n_in_ + 1) / 2 : n_in_; }
-
-  size_t panel_bytes() const { return steps() * kPanelRows * 4; }
-
-  const std::byte* panels() const { return panels_.data(); }
+  const std::byte* panels(const WeightSection& section) const {
+    return panels_.data() + section.byte_begin;
+  }
 
   const float* bias() const {
     return bias_ ? bias_.as<float>().data() : nullptr;
@@ -53,10 +68,13 @@ class CpuPackedWeight final : public PackedWeight {
 
  private:
   CpuPackedWeight() = default;
+  void plan_sections(const PackRequest& request);
+  void pack_panel(const PackRequest& request, const WeightSection& section, size_t panel);
+  void pack_biases(const PackRequest& request);
 
   size_t n_out_ = 0;
   size_t n_in_ = 0;
-  DType dtype_ = DType::kF32;
+  std::vector<WeightSection> sections_;
   Buffer panels_;
   Buffer bias_;
 };

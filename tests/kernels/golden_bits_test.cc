@@ -12,7 +12,7 @@
 #include <map>
 
 #include "base/hash.h"
-#include "kernel_test_support.h"
+#include "quant_test_support.h"
 
 namespace cairn {
 namespace {
@@ -34,6 +34,8 @@ constexpr Golden kGolden[] = {
     {"matmul bf16 f32", {0x041a123fda5d5e3aU, 0x041a123fda5d5e3aU, 0x041a123fda5d5e3aU}},
     {"matmul bf16 fast", {0x4b9b9aaa876dfa6bU, 0x4b9b9aaa876dfa6bU, 0xacc6a8c40108dfefU}},
     {"matmul f32", {0x73b2c54180e3951fU, 0x73b2c54180e3951fU, 0x73b2c54180e3951fU}},
+    {"matmul quant f32", {0xef28aed2b28285a3U, 0xef28aed2b28285a3U, 0xef28aed2b28285a3U}},
+    {"matmul quant fast", {0x20cd9d4112e3d25dU, 0x20cd9d4112e3d25dU, 0x20cd9d4112e3d25dU}},
     {"rope_append 20 bf16", {0x8b49f8efd2b12afbU, 0x8b49f8efd2b12afbU, 0x8b49f8efd2b12afbU}},
     {"rope_append 20 f32", {0x2a89398d3d489920U, 0x2a89398d3d489920U, 0x2a89398d3d489920U}},
     {"rope_append bf16", {0xfa777bbba40b23fbU, 0x24836c17cf7324eaU, 0x24836c17cf7324eaU}},
@@ -62,6 +64,25 @@ uint64_t matmul_hash(Isa isa, DType dtype, Precision precision) {
   const auto weight = backend->pack(request);
   std::vector<float> out = random.values(11 * 150);
   backend->matmul({x.data(), 11, weight->get(), out.data(), true});
+  return hash_of(out);
+}
+
+// A stack of five formats: every kind of plane, one and two levels, with and without minima.
+uint64_t quant_hash(Isa isa, Precision precision) {
+  Random random(76);
+  const kernel_test::QuantMatrix parts[] = {
+      kernel_test::random_blocks(DType::kQ8_0, 70, 768, random),
+      kernel_test::random_blocks(DType::kQ4K, 40, 768, random),
+      kernel_test::random_blocks(DType::kQ6K, 50, 768, random),
+      kernel_test::random_affine(5, 64, DType::kBf16, 30, 768, random),
+      kernel_test::random_affine(3, 128, DType::kF32, 30, 768, random)};
+  PackRequest request;
+  for (const auto& part : parts) request.parts.push_back(part.part());
+  const auto backend = kernel_test::backend_of(isa, precision, 2);
+  const auto weight = backend->pack(request);
+  const std::vector<float> x = random.values(11 * 768, 2.0F);
+  std::vector<float> out(11 * 220);
+  backend->matmul({x.data(), 11, weight->get(), out.data(), false});
   return hash_of(out);
 }
 
@@ -143,6 +164,8 @@ std::map<std::string, uint64_t> hashes_of(Isa isa) {
   hashes["matmul f32"] = matmul_hash(isa, DType::kF32, Precision::kFast);
   hashes["matmul bf16 fast"] = matmul_hash(isa, DType::kBf16, Precision::kFast);
   hashes["matmul bf16 f32"] = matmul_hash(isa, DType::kBf16, Precision::kF32);
+  hashes["matmul quant f32"] = quant_hash(isa, Precision::kF32);
+  hashes["matmul quant fast"] = quant_hash(isa, Precision::kFast);
   for (const RowEncoding encoding : {RowEncoding::kF32, RowEncoding::kBf16}) {
     const std::string name(to_string(encoding));
     const AttentionHashes whole = attention_hashes(isa, encoding, 64, 0);

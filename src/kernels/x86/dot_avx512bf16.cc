@@ -32,8 +32,22 @@ constexpr int kColumns = 4;
 #include "kernels/x86/matmul.inc"
 #include "kernels/x86/softmax.inc"
 #include "kernels/x86/attend.inc"
-
 // clang-format on
+
+// Most rows and vectors of a tile of the byte products: 24 sums, two kinds.
+constexpr int kQuantRows = 3;
+constexpr int kQuantColumns = 4;
+
+template <unsigned kBits>
+constexpr int32_t kCodeBias = 0;
+
+// Four unsigned codes times four signed ones in each lane, added without saturation (VPDPBUSD).
+template <unsigned kBits>
+CAIRN_INLINE Words dot_bytes(Words sum, Words w, Words x) {
+  return {_mm512_dpbusd_epi32(sum.v, w.v, x.v)};
+}
+
+#include "kernels/x86/quant.inc"
 
 // bf16 pairs times bf16 pairs, one word of x a step. Inside an instruction the odd element of the
 // pair is added before the even one.
@@ -115,6 +129,9 @@ const DotKernels& dot_kernels_avx512bf16() {
       .matmul_bf16 = matmul_part<PairKind>,
       .matmul_bf16_exact = matmul_part<WideKind>,
       .round_rows = round_rows_pairs,
+      .matmul_quant = matmul_quant_part,
+      .matmul_quant_exact = matmul_quant_exact_part,
+      .quantize_rows = quantize_rows_part,
       .rounds_to_pairs = true,
       .attend_f32 = attend_part<F32Rows>,
       .attend_bf16 = attend_part<PairRows>,
