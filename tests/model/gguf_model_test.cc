@@ -93,6 +93,35 @@ TEST_P(GgufModel, F32LogProbabilitiesAreTheReferences) {
   }
 }
 
+// What llama.cpp loses on the same files, by type: the mean of its errors over the twenty best
+// tokens (f32 state, AVX-512 build of node-llama-cpp 3.21.1).
+double peer_mean_error(std::string_view type) {
+  if (type == "f32") return 0.004;
+  if (type == "f16") return 0.005;
+  if (type == "bf16") return 0.025;
+  if (type == "q8_0" || type == "q4_0") return 0.08;
+  return type == "q4_k" ? 0.11 : 0.10;
+}
+
+TEST_P(GgufModel, FastIsNoFartherFromTheReferenceThanThePeer) {
+  const auto [shape, type] = GetParam();
+  const TempDir dir;
+  const std::string path = make_gguf(dir, shape, type);
+  if (path.empty()) GTEST_SKIP() << "node is not installed";
+  const Golden golden = read_golden(std::string(shape) + "-" + type);
+  for (const Isa isa : supported_isas()) {
+    const auto backend = make_backend(isa, Precision::kFast);
+    auto model = Model::load(path, *backend, {});
+    ASSERT_TRUE(model.is_ok()) << model.status().message();
+    const CacheGeometry geometry = (*model)->spec().cache_geometry(RowEncoding::kF32);
+    const Errors errors = compare(
+        golden, score_ids(**model, geometry, golden.prompt, 64), (*model)->spec().vocab_size);
+    RecordProperty(std::string(to_string(isa)), std::to_string(errors.mean));
+    EXPECT_LE(errors.mean, peer_mean_error(type)) << to_string(isa);
+    EXPECT_GT(errors.mean, 0.0);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Files,
                          GgufModel,
                          ::testing::Values(FileCase{"tiny-llama", "f32"},
