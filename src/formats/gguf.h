@@ -84,6 +84,8 @@ class GgufMetadataBuilder {
   void add_bools(std::string_view key, const std::vector<bool>& values);
   // As another file has it.
   void add(const GgufEntry& entry);
+  // All of another's.
+  void append(const GgufMetadataBuilder& other);
 
   uint64_t n_entries() const { return n_entries_; }
 

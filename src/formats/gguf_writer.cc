@@ -157,6 +157,11 @@ void GgufMetadataBuilder::add(const GgufEntry& entry) {
   put(entry.value.bytes);
 }
 
+void GgufMetadataBuilder::append(const GgufMetadataBuilder& other) {
+  n_entries_ += other.n_entries_;
+  put(other.bytes_);
+}
+
 struct GgufWriter::State {
   OutputFile file;
   std::vector<TensorInfo> tensors;

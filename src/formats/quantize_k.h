@@ -13,8 +13,10 @@ void encode_q4_k(const float* x, std::byte* out);
 void encode_q5_k(const float* x, std::byte* out);
 void encode_q6_k(const float* x, std::byte* out);
 
+// Not floor(x + 0.5): that sum rounds the largest double below 0.5 up to 1.
 inline double round_half_up(double x) {
-  return std::floor(x + 0.5);
+  const double below = std::floor(x);
+  return x - below >= 0.5 ? below + 1 : below;
 }
 
 // 1 / x, or 0: a scale of 0 makes every code 0.

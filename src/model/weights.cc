@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "formats/rotary_rows.h"
 #include "tensor/quant.h"
 
 namespace cairn {
@@ -20,22 +21,6 @@ struct Part {
   size_t n_out = 0;
   bool turns = false;  // q and k, whose rows a file may keep in the order of interleaved pairs
 };
-
-// For heads of `head_dim` rows, of which the first `rope_dim` turn: where row i of the published
-// order (half after half) lies among rows in the order of neighbouring pairs.
-std::vector<uint32_t> interleaved_order(size_t n_rows, size_t head_dim, size_t rope_dim) {
-  std::vector<uint32_t> order(n_rows);
-  for (size_t row = 0; row < n_rows; ++row) {
-    const size_t in_head = row % head_dim;
-    size_t found = in_head;
-    if (in_head < rope_dim) {
-      const size_t n_pairs = rope_dim / 2;
-      found = in_head % n_pairs * 2 + in_head / n_pairs;
-    }
-    order[row] = static_cast<uint32_t>(row - in_head + found);
-  }
-  return order;
-}
 
 bool is_float_type(DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kBf16 || dtype == DType::kF16;
@@ -232,8 +217,7 @@ class Loader {
     for (size_t i = 0; i < parts.size(); ++i) {
       CAIRN_ASSIGN_OR_RETURN(WeightPart part, matrix(parts[i], n_in));
       if (parts[i].turns && checkpoint_.has_interleaved_heads()) {
-        part.row_order =
-            interleaved_order(parts[i].n_out, head_dim, 2 * spec_.rope.inv_freq.size());
+        part.row_order = rows_in_pairs(parts[i].n_out, head_dim, 2 * spec_.rope.inv_freq.size());
       }
       if (with_bias) {
         CAIRN_ASSIGN_OR_RETURN(TensorView view, bias(parts[i], part.row_order, &turned_biases[i]));
@@ -319,7 +303,8 @@ class Loader {
     for (const std::string& name : checkpoint_.names()) {
       if (name.starts_with(at) && !ordinary.contains(name.substr(at.size()))) return Status::ok();
     }
-    // What else an ordinary layer may have (rotary tables, scales) comes with some checkpoints only.
+    // What else an ordinary layer may have (rotary tables, scales) comes with some checkpoints
+    // only.
     for (const std::string& name : ordinary) {
       if (name.ends_with(".weight") && !checkpoint_.has(at + name)) return Status::ok();
     }
