@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "formats/gguf.h"
+#include "formats/gguf_config.h"
 
 namespace {
 
@@ -32,6 +33,25 @@ void read_metadata(const cairn::GgufMetadata& metadata) {
   }
 }
 
+void read_model(const cairn::GgufMetadata& metadata) {
+  cairn::GgufTensorFacts facts;
+  facts.n_vocab_rows = 3;
+  const auto config = cairn::parse_gguf_config(metadata, facts);
+  if (config.is_ok()) {
+    CAIRN_CHECK(config->num_attention_heads % config->num_key_value_heads == 0, "whole groups");
+    CAIRN_CHECK(config->head_dim % 2 == 0, "rope turns pairs");
+    CAIRN_CHECK(config->layer_types.size() == static_cast<size_t>(config->num_hidden_layers),
+                "one kind a layer");
+  }
+  static_cast<void>(cairn::parse_gguf_generation_config(metadata).is_ok());
+  const auto fields = cairn::parse_gguf_tokenizer(metadata);
+  if (!fields.is_ok()) return;
+  CAIRN_CHECK(fields->scores.empty() || fields->scores.size() == fields->tokens.size(), "scores");
+  CAIRN_CHECK(fields->token_types.empty() || fields->token_types.size() == fields->tokens.size(),
+              "types");
+  CAIRN_CHECK(fields->eos_token_id.value_or(0) < fields->tokens.size(), "an id of a token");
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -42,5 +62,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   check_layout(*layout, size);
   read_metadata(layout->metadata);
+  read_model(layout->metadata);
   return 0;
 }

@@ -228,9 +228,9 @@ Result<std::optional<std::string>> GgufMetadata::find_string(std::string_view ke
   return bad_value(key, *value, "a string");
 }
 
-Result<std::vector<std::string>> GgufMetadata::find_strings(std::string_view key,
-                                                            uint64_t max_count) const {
-  std::vector<std::string> strings;
+Result<std::vector<std::string_view>> GgufMetadata::find_strings(std::string_view key,
+                                                                 uint64_t max_count) const {
+  std::vector<std::string_view> strings;
   const GgufValue* value = find(key);
   if (value == nullptr) return strings;
   if (!value->is_array || value->type != GgufType::kString || value->count > max_count) {

@@ -66,8 +66,9 @@ class GgufMetadata {
   Result<std::optional<double>> find_number(std::string_view key, double min, double max) const;
   Result<std::optional<bool>> find_bool(std::string_view key) const;
   Result<std::optional<std::string>> find_string(std::string_view key) const;
-  // Arrays of at most `max_count` elements; empty when missing.
-  Result<std::vector<std::string>> find_strings(std::string_view key, uint64_t max_count) const;
+  // Arrays of at most `max_count` elements; empty when missing. Strings are views of the file.
+  Result<std::vector<std::string_view>> find_strings(std::string_view key,
+                                                     uint64_t max_count) const;
   Result<std::vector<double>> find_numbers(std::string_view key, uint64_t max_count) const;
 
  private:

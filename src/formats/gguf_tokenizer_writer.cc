@@ -84,18 +84,17 @@ struct Tokens {
   std::vector<std::string> texts;
   std::vector<int32_t> types;
 
-  explicit Tokens(size_t n)
-      : texts(n), types(n, static_cast<int32_t>(GgufVocabulary::TokenType::kUnused)) {
+  explicit Tokens(size_t n) : texts(n), types(n, GgufTokenizerFields::kUnused) {
     for (size_t i = 0; i < n; ++i) texts[i] = fmt::format("[PAD{}]", i);
   }
 
-  Status put(const std::string& text, const Json& id, GgufVocabulary::TokenType type) {
+  Status put(const std::string& text, const Json& id, int32_t type) {
     if (!id.is_number_unsigned() || id.get<uint64_t>() >= texts.size()) {
       return Status::invalid_argument(fmt::format(
           "token {:?} has id {}; the model has {} rows", text, dump_json(id), texts.size()));
     }
     texts[id.get<uint64_t>()] = text;
-    types[id.get<uint64_t>()] = static_cast<int32_t>(type);
+    types[id.get<uint64_t>()] = type;
     return Status::ok();
   }
 };
@@ -107,7 +106,7 @@ Result<Tokens> read_tokens(const Json& tokenizer, int64_t vocab_size) {
     return Status::invalid_argument("model.vocab is missing or no object");
   }
   for (const auto& [text, id] : vocab->items()) {
-    CAIRN_RETURN_IF_ERROR(tokens.put(text, id, GgufVocabulary::TokenType::kNormal));
+    CAIRN_RETURN_IF_ERROR(tokens.put(text, id, GgufTokenizerFields::kNormal));
   }
   const Json* added = look(tokenizer, {"added_tokens"});
   if (added == nullptr || !added->is_array()) return tokens;
@@ -117,8 +116,8 @@ Result<Tokens> read_tokens(const Json& tokenizer, int64_t vocab_size) {
     CAIRN_RETURN_IF_ERROR(tokens.put(text_at(token, {"content"}),
                                      *id,
                                      true_at(token, {"special"})
-                                         ? GgufVocabulary::TokenType::kControl
-                                         : GgufVocabulary::TokenType::kUserDefined));
+                                         ? GgufTokenizerFields::kControl
+                                         : GgufTokenizerFields::kUserDefined));
   }
   return tokens;
 }

@@ -276,7 +276,7 @@ TEST(GgufMetadata, GivesTypedValues) {
   EXPECT_EQ(m.find_number("u32", 0, 1e10).value(), 4e9);
   EXPECT_EQ(m.find_bool("bool").value(), true);
   EXPECT_EQ(m.find_string("string").value(), "a\nb");
-  EXPECT_EQ(m.find_strings("strings", 3).value(), (std::vector<std::string>{"", "x", "yz"}));
+  EXPECT_EQ(m.find_strings("strings", 3).value(), (std::vector<std::string_view>{"", "x", "yz"}));
   EXPECT_EQ(m.find_numbers("f32s", 2).value(), (std::vector<double>{1.0, -2.5}));
   EXPECT_EQ(m.find_numbers("bools", 2).value(), (std::vector<double>{1.0, 0.0}));
   EXPECT_EQ(m.find_int("none", 0, 9).value(), std::nullopt);

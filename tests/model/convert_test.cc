@@ -174,16 +174,16 @@ TEST(ConvertTokenizer, TheDemosVocabularyIsCarriedOver) {
   EXPECT_TRUE(summary.notes.empty());
   EXPECT_GT(summary.n_tensors.at("q6_k"), 0U);  // of the mix
   const auto checkpoint = Checkpoint::open(gguf).value();
-  const GgufVocabulary vocabulary = parse_gguf_vocabulary(*checkpoint->gguf_metadata()).value();
+  const GgufTokenizerFields vocabulary = parse_gguf_tokenizer(*checkpoint->gguf_metadata()).value();
   EXPECT_EQ(vocabulary.model, "gpt2");
   EXPECT_EQ(vocabulary.pre, "qwen2");
   ASSERT_EQ(vocabulary.tokens.size(), 4096U);
   EXPECT_EQ(vocabulary.tokens[4090], "<|im_start|>");
-  EXPECT_EQ(vocabulary.token_types[4090], GgufVocabulary::TokenType::kControl);
-  EXPECT_EQ(vocabulary.token_types[0], GgufVocabulary::TokenType::kNormal);
+  EXPECT_EQ(vocabulary.token_types[4090], GgufTokenizerFields::kControl);
+  EXPECT_EQ(vocabulary.token_types[0], GgufTokenizerFields::kNormal);
   EXPECT_EQ(vocabulary.merges.front(), "e r");
   EXPECT_EQ(vocabulary.eos_token_id, 4091U);
-  EXPECT_EQ(vocabulary.add_bos, false);
+  EXPECT_EQ(vocabulary.add_bos_token, false);
   EXPECT_NE(vocabulary.chat_template.find("<|im_start|>"), std::string::npos);
   const GenerationConfig generation = load_model_generation_config(*checkpoint).value();
   EXPECT_EQ(generation.eos_token_ids, (std::vector<uint32_t>{4091, 4089}));

@@ -13,7 +13,6 @@ namespace {
 constexpr std::string_view kPrefix = "tokenizer.ggml.";
 constexpr uint64_t kMaxTokens = 1 << 21;  // eight times the largest published vocabulary
 constexpr uint64_t kMaxMerges = 1 << 22;
-constexpr auto kControl = static_cast<int32_t>(GgufVocabulary::TokenType::kControl);
 
 // Control tokens with one of these texts end a turn, whatever else the file says. Source:
 // llama.cpp, llama-vocab.cpp, the list behind llama_vocab_is_eog().
@@ -57,7 +56,7 @@ Status check_length(std::string_view setting, size_t found, size_t n_tokens) {
       fmt::format("metadata {} has {} entries for {} tokens", key(setting), found, n_tokens));
 }
 
-Status read_types(const GgufMetadata& metadata, GgufVocabulary* vocabulary) {
+Status read_types(const GgufMetadata& metadata, GgufTokenizerFields* vocabulary) {
   CAIRN_ASSIGN_OR_RETURN(const std::vector<double> types,
                          metadata.find_numbers(key("token_type"), kMaxTokens));
   CAIRN_RETURN_IF_ERROR(check_length("token_type", types.size(), vocabulary->tokens.size()));
@@ -66,13 +65,12 @@ Status read_types(const GgufMetadata& metadata, GgufVocabulary* vocabulary) {
       return Status::invalid_argument(
           fmt::format("metadata {} holds {}; wanted 1 to 6", key("token_type"), type));
     }
-    vocabulary->token_types.push_back(
-        static_cast<GgufVocabulary::TokenType>(static_cast<int32_t>(type)));
+    vocabulary->token_types.push_back(static_cast<int32_t>(type));
   }
   return Status::ok();
 }
 
-Status read_arrays(const GgufMetadata& metadata, GgufVocabulary* vocabulary) {
+Status read_arrays(const GgufMetadata& metadata, GgufTokenizerFields* vocabulary) {
   CAIRN_ASSIGN_OR_RETURN(vocabulary->tokens, metadata.find_strings(key("tokens"), kMaxTokens));
   if (vocabulary->tokens.empty()) {
     return Status::not_found("the file has no tokenizer.ggml.tokens: it holds no tokenizer");
@@ -86,23 +84,21 @@ Status read_arrays(const GgufMetadata& metadata, GgufVocabulary* vocabulary) {
   return Status::ok();
 }
 
-Status read_switches(const GgufMetadata& metadata, GgufVocabulary* vocabulary) {
-  CAIRN_ASSIGN_OR_RETURN(vocabulary->add_bos, metadata.find_bool(key("add_bos_token")));
-  CAIRN_ASSIGN_OR_RETURN(vocabulary->add_eos, metadata.find_bool(key("add_eos_token")));
+Status read_switches(const GgufMetadata& metadata, GgufTokenizerFields* vocabulary) {
+  CAIRN_ASSIGN_OR_RETURN(vocabulary->add_bos_token, metadata.find_bool(key("add_bos_token")));
+  CAIRN_ASSIGN_OR_RETURN(vocabulary->add_eos_token, metadata.find_bool(key("add_eos_token")));
   CAIRN_ASSIGN_OR_RETURN(vocabulary->add_space_prefix, metadata.find_bool(key("add_space_prefix")));
-  CAIRN_ASSIGN_OR_RETURN(vocabulary->remove_extra_whitespaces,
-                         metadata.find_bool(key("remove_extra_whitespaces")));
   return Status::ok();
 }
 
 // Adds control tokens that are known to end a turn.
 Status add_end_texts(const GgufMetadata& metadata, std::vector<uint32_t>* ids) {
-  CAIRN_ASSIGN_OR_RETURN(const std::vector<std::string> tokens,
+  CAIRN_ASSIGN_OR_RETURN(const std::vector<std::string_view> tokens,
                          metadata.find_strings(key("tokens"), kMaxTokens));
   CAIRN_ASSIGN_OR_RETURN(const std::vector<double> types,
                          metadata.find_numbers(key("token_type"), kMaxTokens));
   for (size_t i = 0; i < std::min(tokens.size(), types.size()); ++i) {
-    if (types[i] != static_cast<double>(kControl)) continue;
+    if (types[i] != static_cast<double>(GgufTokenizerFields::kControl)) continue;
     if (std::find(kEndTexts.begin(), kEndTexts.end(), tokens[i]) == kEndTexts.end()) continue;
     const auto id = static_cast<uint32_t>(i);
     if (std::find(ids->begin(), ids->end(), id) == ids->end()) ids->push_back(id);
@@ -152,8 +148,8 @@ Result<GenerationConfig> parse_gguf_generation_config(const GgufMetadata& metada
   return config;
 }
 
-Result<GgufVocabulary> parse_gguf_vocabulary(const GgufMetadata& metadata) {
-  GgufVocabulary vocabulary;
+Result<GgufTokenizerFields> parse_gguf_tokenizer(const GgufMetadata& metadata) {
+  GgufTokenizerFields vocabulary;
   CAIRN_ASSIGN_OR_RETURN(const std::optional<std::string> model,
                          metadata.find_string(key("model")));
   CAIRN_ASSIGN_OR_RETURN(const std::optional<std::string> pre, metadata.find_string(key("pre")));
@@ -167,8 +163,10 @@ Result<GgufVocabulary> parse_gguf_vocabulary(const GgufMetadata& metadata) {
   const auto n_tokens = static_cast<int64_t>(vocabulary.tokens.size());
   CAIRN_RETURN_IF_ERROR(read_id(metadata, "bos_token_id", n_tokens, &vocabulary.bos_token_id));
   CAIRN_RETURN_IF_ERROR(read_id(metadata, "eos_token_id", n_tokens, &vocabulary.eos_token_id));
-  CAIRN_RETURN_IF_ERROR(read_id(metadata, "unknown_token_id", n_tokens, &vocabulary.unk_token_id));
-  CAIRN_RETURN_IF_ERROR(read_id(metadata, "padding_token_id", n_tokens, &vocabulary.pad_token_id));
+  CAIRN_RETURN_IF_ERROR(
+      read_id(metadata, "unknown_token_id", n_tokens, &vocabulary.unknown_token_id));
+  CAIRN_RETURN_IF_ERROR(
+      read_id(metadata, "padding_token_id", n_tokens, &vocabulary.padding_token_id));
   return vocabulary;
 }
 
