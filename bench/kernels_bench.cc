@@ -1,6 +1,6 @@
 // How near are products and attention to what this machine can do?
 //
-//   cairn-kernels-bench [--threads N] [--isa CLASS] [--seconds S] [--only matmul,attend]
+//   cairn-kernels-bench [--threads N] [--isa CLASS] [--seconds S] [--only matmul,pack,attend]
 //                      [--types bf16,q4_k,...]
 //
 // Arithmetic peaks and the read bandwidth are measured in the same run, by the same threads, so
@@ -138,6 +138,27 @@ void bench_matmul(const Options& options, const Limits& limits, Backend& backend
   }
 }
 
+// How fast weights are packed, from memory to memory: what a first load waits for.
+void bench_pack(const Options& options, Backend& backend) {
+  for (const DType dtype :
+       {DType::kBf16, DType::kQ8_0, DType::kQ4_0, DType::kQ4K, DType::kQ5K, DType::kQ6K}) {
+    const std::string name(to_string(dtype));
+    if (!options.types.empty() && options.types.find(name) == std::string::npos) continue;
+    const BlockShape block = block_shape(dtype);
+    const Buffer data = Buffer::allocate((size_t{2048} * 8192) / block.n_elements * block.n_bytes);
+    std::memset(data.data(), 0x3c, data.size());
+    PackRequest request;
+    request.parts = {{{dtype, {8192, 2048}, data.as<const std::byte>()}, std::nullopt, {}}};
+    const double s = best_seconds(options.seconds, [&] {
+      if (!backend.pack(request).is_ok()) std::abort();
+    });
+    std::printf("pack   %-4s  %9.1f us  %6.2f GB/s of source\n",
+                name.c_str(),
+                s * 1e6,
+                static_cast<double>(data.size()) / s / 1e9);
+  }
+}
+
 void bench_attend(const Options& options, const Limits& limits, Backend& backend) {
   const size_t n_heads = 32;
   for (const RowEncoding encoding : {RowEncoding::kBf16, RowEncoding::kF32}) {
@@ -209,7 +230,7 @@ int run(int argc, char** argv) {
   if (argc % 2 == 0 || options.n_threads < 1 || options.n_threads > 1024) {
     std::fprintf(stderr,
                  "usage: cairn-kernels-bench [--threads N] [--isa CLASS] [--seconds S] [--only "
-                 "matmul,attend] [--types bf16,q4_k,...]\n");
+                 "matmul,pack,attend] [--types bf16,q4_k,...]\n");
     return 2;
   }
   const Limits limits = measure(options);
@@ -221,6 +242,7 @@ int run(int argc, char** argv) {
               limits.read_gb);
   const auto backend = make_cpu_backend({options.isa, Precision::kFast, options.n_threads});
   if (options.wants("matmul")) bench_matmul(options, limits, *backend);
+  if (options.wants("pack")) bench_pack(options, *backend);
   if (options.wants("attend")) bench_attend(options, limits, *backend);
   return 0;
 }

@@ -138,9 +138,10 @@ CpuBackend::RowsPlan CpuBackend::plan_rows(const WeightSection& section, size_t 
             lines(n_in) + 64,
             lines(n_groups * sizeof(QuantGroup))};
   }
-  if (section.dtype != DType::kBf16 || (!fast && n_in % 2 == 0)) return {};
-  const size_t words = fast && dot_.rounds_to_pairs ? ceil_div(n_in, 2) : n_in + 1;
-  return {fast ? Kind::kRounded : Kind::kPadded, 0, lines(words * 4) + 64, 0};
+  const bool rounds = fast && section.dtype == DType::kBf16;
+  if (section.dtype == DType::kF32 || (!rounds && n_in % 2 == 0)) return {};
+  const size_t words = rounds && dot_.rounds_to_pairs ? ceil_div(n_in, 2) : n_in + 1;
+  return {rounds ? Kind::kRounded : Kind::kPadded, 0, lines(words * 4) + 64, 0};
 }
 
 void CpuBackend::prepare_rows(
@@ -219,7 +220,8 @@ void CpuBackend::prepare_product(const MatmulArgs& args, const CpuPackedWeight& 
 CpuBackend::ProductKernel CpuBackend::product_kernel(const WeightSection& section) const {
   const bool fast = options_.precision == Precision::kFast;
   if (section.quant.has_value()) return fast ? dot_.matmul_quant : dot_.matmul_quant_exact;
-  if (section.dtype != DType::kBf16) return dot_.matmul_f32;
+  if (section.dtype == DType::kF32) return dot_.matmul_f32;
+  if (section.dtype == DType::kF16) return dot_.matmul_f16;
   return fast ? dot_.matmul_bf16 : dot_.matmul_bf16_exact;
 }
 

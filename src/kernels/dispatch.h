@@ -32,9 +32,9 @@ struct QuantGroup {
 
 // Rows [row_begin, row_end) x panels [panel_begin, panel_end) of a product.
 struct MatmulPart {
-  // f32 [panel][n_in][64], bf16 [panel][(n_in + 1) / 2][64][2], or as *format says.
+  // f32 [panel][n_in][64], bf16 and f16 [panel][(n_in + 1) / 2][64][2], or as *format says.
   const std::byte* panels = nullptr;
-  const QuantFormat* format = nullptr;  // null for f32 and bf16
+  const QuantFormat* format = nullptr;  // null for floats
   size_t n_in = 0;
   size_t n_out = 0;
   const float* bias = nullptr;  // [n_out] or null
@@ -110,6 +110,7 @@ struct AttendPart {
 
 struct DotKernels {
   void (*matmul_f32)(const MatmulPart&) = nullptr;
+  void (*matmul_f16)(const MatmulPart&) = nullptr;         // f16 weights, x in f32
   void (*matmul_bf16)(const MatmulPart&) = nullptr;        // bf16 weights, x as round_rows left it
   void (*matmul_bf16_exact)(const MatmulPart&) = nullptr;  // bf16 weights, x in f32
   void (*round_rows)(const RoundPart&) = nullptr;

@@ -59,7 +59,7 @@ void find_rows(const PackRequest& request, size_t first, size_t end, SourceRow* 
 // Blocks of 16 words, so that a block of the panel (4 KiB) stays in the first-level cache.
 constexpr size_t kBlockSteps = 16;
 
-void pack_panel_bf16(const SourceRow* rows, size_t n_in, std::byte* panel) {
+void pack_panel_pairs(const SourceRow* rows, size_t n_in, std::byte* panel) {
   const std::byte* bytes[kPanelRows] = {};
   size_t n_lanes = 0;
   for (; n_lanes < kPanelRows && rows[n_lanes].part != nullptr; ++n_lanes) {
@@ -110,17 +110,25 @@ void pack_panel_quant(const QuantFormat& format,
 }
 
 size_t float_panel_bytes(DType dtype, size_t n_in) {
-  return (dtype == DType::kBf16 ? (n_in + 1) / 2 : n_in) * kPanelRows * 4;
+  return (dtype == DType::kF32 ? n_in : (n_in + 1) / 2) * kPanelRows * 4;
+}
+
+// The type that all float parts have, else f32, which holds every one exactly.
+DType common_float_type(const PackRequest& request) {
+  std::optional<DType> common;
+  for (const WeightPart& part : request.parts) {
+    if (is_quantised(part)) continue;
+    if (common.has_value() && *common != part.values.dtype) return DType::kF32;
+    common = part.values.dtype;
+  }
+  return common.value_or(DType::kF32);
 }
 
 }  // namespace
 
 void CpuPackedWeight::plan_sections(const PackRequest& request) {
   n_in_ = part_n_in(request.parts[0]);
-  const bool all_bf16 =
-      std::all_of(request.parts.begin(), request.parts.end(), [](const WeightPart& part) {
-        return is_quantised(part) || part.values.dtype == DType::kBf16;
-      });
+  const DType float_type = common_float_type(request);
   for (const WeightPart& part : request.parts) {
     WeightSection section;
     if (is_quantised(part)) {
@@ -128,7 +136,7 @@ void CpuPackedWeight::plan_sections(const PackRequest& request) {
       section.panel_bytes =
           n_in_ / section.quant->chunk_elements * size_t{section.quant->chunk_bytes};
     } else {
-      section.dtype = all_bf16 ? DType::kBf16 : DType::kF32;
+      section.dtype = float_type;
       section.panel_bytes = float_panel_bytes(section.dtype, n_in_);
     }
     section.out_begin = n_out_;
@@ -153,10 +161,10 @@ void CpuPackedWeight::pack_panel(const PackRequest& request,
   std::byte* out = panels_.data() + section.byte_begin + panel * section.panel_bytes;
   if (section.quant.has_value()) {
     pack_panel_quant(*section.quant, rows, n_in_, out);
-  } else if (section.dtype == DType::kBf16) {
-    pack_panel_bf16(rows, n_in_, out);
-  } else {
+  } else if (section.dtype == DType::kF32) {
     pack_panel_f32(rows, n_in_, out);
+  } else {
+    pack_panel_pairs(rows, n_in_, out);
   }
 }
 
@@ -213,8 +221,11 @@ void CpuPackedWeight::gather_row(size_t idx, float* out) const {
   for (size_t k = 0; k < n_in_; k += 2) {
     uint32_t pair;
     std::memcpy(&pair, word + k / 2 * kPanelRows * 4, 4);
-    out[k] = bf16_to_f32(static_cast<Bf16>(pair & 0xffffU));
-    if (k + 1 < n_in_) out[k + 1] = bf16_to_f32(static_cast<Bf16>(pair >> 16));
+    const auto first = static_cast<uint16_t>(pair & 0xffffU);
+    const auto second = static_cast<uint16_t>(pair >> 16);
+    const bool bf16 = section->dtype == DType::kBf16;
+    out[k] = bf16 ? bf16_to_f32(first) : f16_to_f32(first);
+    if (k + 1 < n_in_) out[k + 1] = bf16 ? bf16_to_f32(second) : f16_to_f32(second);
   }
 }
 

@@ -1,7 +1,7 @@
 // Weights in panels: 64 outputs side by side in SIMD lanes, walked along n_in.
 //
 //   f32        [n_panels][n_in][64]
-//   bf16       [n_panels][(n_in + 1) / 2][64][2]    pairs along the summed axis, an odd last one
+//   bf16, f16  [n_panels][(n_in + 1) / 2][64][2]    pairs along the summed axis, an odd last one
 //   zero-padded
 //   quantised  see quant_format.h
 //
@@ -30,7 +30,7 @@ namespace cairn {
 // Outputs [out_begin, out_begin + n_out) of a packed weight: panels of one format.
 struct WeightSection {
   std::optional<QuantFormat> quant;
-  DType dtype = DType::kF32;  // kF32 or kBf16, where not quantised
+  DType dtype = DType::kF32;  // kF32, kBf16 or kF16, where not quantised
   size_t out_begin = 0;
   size_t n_out = 0;
   size_t byte_begin = 0;  // of the first panel
@@ -41,8 +41,8 @@ struct WeightSection {
 
 class CpuPackedWeight final : public PackedWeight {
  public:
-  // Stacks the parts along n_out. Block types and affine groups stay packed, values exact. Of the
-  // float parts, all bf16 stays bf16; f16, f32 and mixtures become f32.
+  // Stacks the parts along n_out. Block types and affine groups stay packed, values exact. Float
+  // parts keep a type that all of them have; mixtures become f32.
   // Errors: kUnsupported (dtype), kInvalidArgument (shapes, sizes), kNoSpace (memory).
   static Result<std::shared_ptr<const PackedWeight>> pack(const PackRequest& request,
                                                           KernelPool& pool);

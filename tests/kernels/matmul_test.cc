@@ -126,6 +126,35 @@ TEST_P(Matmul, ClassesThatShareAChainGiveTheBitsOfTheScalarChain) {
   }
 }
 
+TEST_P(Matmul, HalfWeightsGiveTheBitsOfTheirValuesInF32) {
+  Random random(9);
+  for (const size_t n_in : std::vector<size_t>{1, 31, 1204, 1301}) {
+    const std::vector<float> source = random.values(70 * n_in);
+    const std::vector<float> x = random.values(9 * n_in, 3.0F);
+    std::vector<F16> halves;
+    std::vector<float> wide;
+    for (const float w : source) {
+      halves.push_back(f32_to_f16(w));
+      wide.push_back(f16_to_f32(halves.back()));
+    }
+    for (const Precision precision : {Precision::kFast, Precision::kF32}) {
+      const auto backend = kernel_test::backend_of(GetParam(), precision, 2);
+      PackRequest request;
+      request.parts = {kernel_test::part_of(
+          kernel_test::view_of(halves, DType::kF16, {70, static_cast<int64_t>(n_in)}))};
+      const auto weight = backend->pack(request);
+      ASSERT_TRUE(weight.is_ok()) << weight.status().to_string();
+      EXPECT_LE((*weight)->n_bytes(), 128 * (n_in + 1) * 2) << "not widened in memory";
+      const auto f32 = pack(*backend, wide, DType::kF32, n_in);
+      for (const size_t n_rows : {1U, 9U}) {
+        ASSERT_TRUE(kernel_test::same_bits(product(*backend, **weight, x.data(), n_rows),
+                                           product(*backend, *f32, x.data(), n_rows)))
+            << n_in;
+      }
+    }
+  }
+}
+
 TEST_P(Matmul, TheResidualIsAddedToTheSumWithItsBias) {
   Random random(3);
   const std::vector<float> w = random.values(75 * 20);

@@ -101,15 +101,53 @@ class Quant : public kernel_test::EachIsa {};
 
 TEST_P(Quant, FastProductsAreExactDotsOfBytesScaledInOrder) {
   Random random(21);
-  const std::vector<float> x = random.values(3 * 768, 5.0F);
+  const size_t n_rows = 14;  // more than read the planes directly
+  const std::vector<float> x = random.values(n_rows * 768, 5.0F);
   const auto backend = kernel_test::backend_of(GetParam());
   for (const QuantMatrix& m : kernel_test::every_format(70, 768, random)) {
     const auto weight = pack(*backend, m);
-    const std::vector<float> out = product(*backend, *weight, x.data(), 3);
-    ASSERT_TRUE(kernel_test::same_bits(out, fast_product(m, x.data(), 3))) << m.name;
-    const auto want = reference::matmul(x, m.dequantised, {}, 3, m.n_in);
+    const std::vector<float> expected = fast_product(m, x.data(), n_rows);
+    const std::vector<float> out = product(*backend, *weight, x.data(), n_rows);
+    ASSERT_TRUE(kernel_test::same_bits(out, expected)) << m.name;
+    for (const size_t few : {1U, 2U, 3U, 5U}) {
+      const auto some = product(*backend, *weight, x.data(), few);
+      ASSERT_EQ(std::memcmp(some.data(), expected.data(), some.size() * 4), 0)
+          << m.name << ", " << few << " rows";
+    }
+    const auto want = reference::matmul(x, m.dequantised, {}, n_rows, m.n_in);
     // Half a step of x, 5 / 254, times a weight below 4, for each of 768 with any sign.
     ASSERT_LE(kernel_test::distance(out, want), 5.0 / 254 * 4 * std::sqrt(768.0)) << m.name;
+  }
+}
+
+TEST_P(Quant, NothingSaturatesAtTheLargestCodes) {
+  const auto backend = kernel_test::backend_of(GetParam());
+  Random random(27);
+  const std::vector<float> up(256, 1.0F);  // codes of 127
+  const std::vector<float> down(256, -1.0F);
+  for (QuantMatrix& m : kernel_test::every_format(64, 256, random)) {
+    for (const unsigned fill : {0xffU, 0x80U, 0x7fU, 0x00U}) {
+      // The halves stay finite: all values are overwritten, then the scales set again.
+      std::fill(m.values.begin(), m.values.end(), std::byte(fill));
+      for (size_t at = 1; m.bits == 0 && at < m.values.size(); at += block_shape(m.dtype).n_bytes) {
+        for (const size_t offset : kernel_test::half_offsets(m.dtype)) {
+          const F16 half = f32_to_f16(0.5F);
+          std::memcpy(&m.values[at + offset], &half, 2);
+        }
+        if (m.dtype == DType::kMxfp4) m.values[at] = std::byte{120};
+      }
+      const auto weight = pack(*backend, m);
+      for (const std::vector<float>& x : {up, down}) {
+        ASSERT_TRUE(kernel_test::same_bits(product(*backend, *weight, x.data(), 1),
+                                           fast_product(m, x.data(), 1)))
+            << m.name << " " << fill;
+        std::vector<float> many;  // through the unpacked tile
+        for (size_t row = 0; row < 14; ++row) many.insert(many.end(), x.begin(), x.end());
+        ASSERT_TRUE(kernel_test::same_bits(product(*backend, *weight, many.data(), 14),
+                                           fast_product(m, many.data(), 14)))
+            << m.name << " " << fill;
+      }
+    }
   }
 }
 

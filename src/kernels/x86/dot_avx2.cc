@@ -27,33 +27,32 @@ constexpr int kColumns = R == 1 ? 4 : (R == 2 ? 2 : 1);
 // clang-format on
 
 // Most rows and vectors of a tile of the byte products: sixteen registers.
-constexpr int kQuantRows = 2;
-constexpr int kQuantColumns = 1;
+constexpr size_t kQuantRows = 2;
 
-// What dot_bytes takes off every code.
-template <unsigned kBits>
-constexpr int32_t kCodeBias = kBits == 8 ? 128 : 0;
+template <int R>
+constexpr int kQuantColumns = R == 1 ? 2 : 1;
 
-CAIRN_INLINE __m256i add_pairs(__m256i sum, __m256i w, __m256i x) {
-  const __m256i pairs = _mm256_maddubs_epi16(w, x);
-  return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
-}
-
-// Codes below 128 cannot overflow the 16 bits of a pair; 8-bit ones are made signed, and their
-// signs go over to x, for the same reason.
-CAIRN_INLINE __m256i add_signed_pairs(__m256i sum, __m256i w, __m256i x) {
+CAIRN_INLINE __m256i multiply_half(__m256i w, __m256i x, bool is_signed) {
+  if (!is_signed) return _mm256_maddubs_epi16(w, x);
   const __m256i level = _mm256_xor_si256(w, _mm256_set1_epi8(-128));
-  return add_pairs(sum, _mm256_abs_epi8(level), _mm256_sign_epi8(x, level));
+  return _mm256_maddubs_epi16(_mm256_abs_epi8(level), _mm256_sign_epi8(x, level));
 }
 
-template <unsigned kBits>
-CAIRN_INLINE Words dot_bytes(Words sum, Words w, Words x) {
-  if constexpr (kBits == 8) {
-    return {add_signed_pairs(sum.lo, w.lo, x.lo), add_signed_pairs(sum.hi, w.hi, x.hi)};
-  }
-  return {add_pairs(sum.lo, w.lo, x.lo), add_pairs(sum.hi, w.hi, x.hi)};
+template <bool kSigned>
+CAIRN_INLINE Words multiply_bytes(Words w, Words x) {
+  return {multiply_half(w.lo, x.lo, kSigned), multiply_half(w.hi, x.hi, kSigned)};
 }
 
+CAIRN_INLINE Words add_shorts(Words a, Words b) {
+  return {_mm256_add_epi16(a.lo, b.lo), _mm256_add_epi16(a.hi, b.hi)};
+}
+
+CAIRN_INLINE Words sum_pairs(Words a) {
+  const __m256i one = _mm256_set1_epi16(1);
+  return {_mm256_madd_epi16(a.lo, one), _mm256_madd_epi16(a.hi, one)};
+}
+
+#include "kernels/x86/byte_pairs.inc"
 #include "kernels/x86/quant.inc"
 
 }  // namespace
@@ -61,6 +60,7 @@ CAIRN_INLINE Words dot_bytes(Words sum, Words w, Words x) {
 const DotKernels& dot_kernels_avx2() {
   static constexpr DotKernels kKernels = {
       .matmul_f32 = matmul_part<F32Kind>,
+      .matmul_f16 = matmul_part<HalfKind>,
       .matmul_bf16 = matmul_part<WideKind>,
       .matmul_bf16_exact = matmul_part<WideKind>,
       .round_rows = round_rows_wide,

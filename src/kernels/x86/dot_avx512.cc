@@ -13,12 +13,16 @@ namespace {
 // Thirty-two registers: at most 24 sums, four vectors of weights, a splat of x. Widening needs four
 // more for the halves of the pairs, so its tiles are lower.
 struct WideKind;
+struct HalfKind;
 
 template <class Kind>
 constexpr int kMaxRows = 6;
 
 template <>
 constexpr int kMaxRows<WideKind> = 4;
+
+template <>
+constexpr int kMaxRows<HalfKind> = 4;
 
 template <int R>
 constexpr int kColumns = 4;
@@ -33,27 +37,31 @@ constexpr int kColumns = 4;
 // clang-format on
 
 // Most rows and vectors of a tile of the byte products: 24 sums, two kinds.
-constexpr int kQuantRows = 3;
+constexpr size_t kQuantRows = 3;
+
+template <int R>
 constexpr int kQuantColumns = 4;
 
-// What dot_bytes takes off every code.
-template <unsigned kBits>
-constexpr int32_t kCodeBias = kBits == 8 ? 128 : 0;
-
-// Without VNNI (the class does not ask for it): codes below 128 cannot overflow the 16 bits of a
-// pair; 8-bit ones are made signed, and their signs go over to x, for the same reason.
-template <unsigned kBits>
-CAIRN_INLINE Words dot_bytes(Words sum, Words w, Words x) {
-  if constexpr (kBits == 8) {
+template <bool kSigned>
+CAIRN_INLINE Words multiply_bytes(Words w, Words x) {
+  if constexpr (kSigned) {
     const __m512i level = _mm512_xor_si512(w.v, _mm512_set1_epi8(-128));
     const __mmask64 negative = _mm512_movepi8_mask(level);
     x.v = _mm512_mask_sub_epi8(x.v, negative, _mm512_setzero_si512(), x.v);
     w.v = _mm512_abs_epi8(level);
   }
-  const __m512i pairs = _mm512_maddubs_epi16(w.v, x.v);
-  return {_mm512_add_epi32(sum.v, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)))};
+  return {_mm512_maddubs_epi16(w.v, x.v)};
 }
 
+CAIRN_INLINE Words add_shorts(Words a, Words b) {
+  return {_mm512_add_epi16(a.v, b.v)};
+}
+
+CAIRN_INLINE Words sum_pairs(Words a) {
+  return {_mm512_madd_epi16(a.v, _mm512_set1_epi16(1))};
+}
+
+#include "kernels/x86/byte_pairs.inc"
 #include "kernels/x86/quant.inc"
 
 }  // namespace
@@ -61,6 +69,7 @@ CAIRN_INLINE Words dot_bytes(Words sum, Words w, Words x) {
 const DotKernels& dot_kernels_avx512() {
   static constexpr DotKernels kKernels = {
       .matmul_f32 = matmul_part<F32Kind>,
+      .matmul_f16 = matmul_part<HalfKind>,
       .matmul_bf16 = matmul_part<WideKind>,
       .matmul_bf16_exact = matmul_part<WideKind>,
       .round_rows = round_rows_wide,

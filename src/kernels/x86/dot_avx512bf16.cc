@@ -15,12 +15,16 @@ namespace {
 // Thirty-two registers: at most 24 sums, four vectors of weights, a splat of x. Widening needs four
 // more for the halves of the pairs, so its tiles are lower.
 struct WideKind;
+struct HalfKind;
 
 template <class Kind>
 constexpr int kMaxRows = 6;
 
 template <>
 constexpr int kMaxRows<WideKind> = 4;
+
+template <>
+constexpr int kMaxRows<HalfKind> = 4;
 
 template <int R>
 constexpr int kColumns = 4;
@@ -35,16 +39,19 @@ constexpr int kColumns = 4;
 // clang-format on
 
 // Most rows and vectors of a tile of the byte products: 24 sums, two kinds.
-constexpr int kQuantRows = 3;
+constexpr size_t kQuantRows = 3;
+
+template <int R>
 constexpr int kQuantColumns = 4;
 
+// VPDPBUSD adds in 32 bits at once, so the number says nothing here.
 template <unsigned kBits>
-constexpr int32_t kCodeBias = 0;
+constexpr int kSafeQuads = 8;
 
-// Four unsigned codes times four signed ones in each lane, added without saturation (VPDPBUSD).
-template <unsigned kBits>
-CAIRN_INLINE Words dot_bytes(Words sum, Words w, Words x) {
-  return {_mm512_dpbusd_epi32(sum.v, w.v, x.v)};
+// Four unsigned codes times four signed ones in each lane, added without saturation.
+template <int kSafe>
+CAIRN_INLINE void add_bytes(size_t, Words w, Words x, Words& dots, Words&) {
+  dots = {_mm512_dpbusd_epi32(dots.v, w.v, x.v)};
 }
 
 #include "kernels/x86/quant.inc"
@@ -126,6 +133,7 @@ CAIRN_FUNCTION void round_rows_pairs(const RoundPart& part) {
 const DotKernels& dot_kernels_avx512bf16() {
   static constexpr DotKernels kKernels = {
       .matmul_f32 = matmul_part<F32Kind>,
+      .matmul_f16 = matmul_part<HalfKind>,
       .matmul_bf16 = matmul_part<PairKind>,
       .matmul_bf16_exact = matmul_part<WideKind>,
       .round_rows = round_rows_pairs,
