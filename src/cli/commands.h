@@ -14,6 +14,7 @@ int run_bench(int argc, const char* const* argv);
 int run_tokenize(int argc, const char* const* argv);
 int run_template(int argc, const char* const* argv);
 int run_inspect(int argc, const char* const* argv);
+int run_convert(int argc, const char* const* argv);
 int run_cache(int argc, const char* const* argv);
 
 }  // namespace cairn::cli

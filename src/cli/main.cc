@@ -28,6 +28,7 @@ constexpr Command kCommands[] = {
     {"tokenize", cairn::cli::run_tokenize, "Turn text into token ids"},
     {"template", cairn::cli::run_template, "Render a conversation with a model's chat template"},
     {"inspect", cairn::cli::run_inspect, "Tell what a model file holds"},
+    {"convert", cairn::cli::run_convert, "Write a model in another format or element type"},
     {"cache", cairn::cli::run_cache, "Look at a cache store: ls, stat, verify"},
 };
 

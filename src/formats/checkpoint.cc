@@ -3,97 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
-#include <set>
 #include <utility>
 
-#include "base/file_system.h"
-#include "formats/json_stream.h"
+#include "base/check.h"
 
 namespace cairn {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::string_view kSingleName = "model.safetensors";
-constexpr std::string_view kIndexName = "model.safetensors.index.json";
-constexpr std::string_view kSuffix = ".safetensors";
-constexpr uint64_t kMaxIndexBytes = 256 << 20;
-constexpr size_t kMaxShards = 4096;
-
-bool is_plain_file_name(std::string_view name) {
-  return !name.empty() && name.size() <= 255 && name.find('/') == std::string_view::npos &&
-         name.find('\0') == std::string_view::npos && name != "." && name != "..";
-}
-
-// {"metadata": anything, "weight_map": {name: file}}; other keys are passed over.
-class IndexVisitor final : public JsonVisitor {
- public:
-  Status on_begin_object() override {
-    if (++depth_ == 2 && key_ == "weight_map") {
-      if (std::exchange(seen_map_, true)) return Status::corruption("weight_map is given twice");
-      in_map_ = true;
-      return Status::ok();
-    }
-    return refuse_in_map("an object");
-  }
-
-  Status on_end_object() override {
-    if (--depth_ == 1) in_map_ = false;
-    return Status::ok();
-  }
-
-  Status on_begin_array() override {
-    ++depth_;
-    return depth_ == 1 ? Status::corruption("an array, wanted an object")
-                       : refuse_in_map("an array");
-  }
-
-  Status on_end_array() override {
-    --depth_;
-    return Status::ok();
-  }
-
-  Status on_key(std::string_view key) override {
-    key_ = key;
-    return Status::ok();
-  }
-
-  Status on_string(std::string_view text) override {
-    if (!in_map_) return Status::ok();
-    if (!is_plain_file_name(text)) {
-      return Status::corruption(
-          fmt::format("tensor {:?} is mapped to {:?}; wanted a plain file name in the same folder",
-                      key_,
-                      text));
-    }
-    if (!map_.emplace(key_, text).second) {
-      return Status::corruption(fmt::format("tensor {:?} is mapped twice", key_));
-    }
-    return Status::ok();
-  }
-
-  Status on_unsigned(uint64_t) override { return refuse_in_map("a number"); }
-
-  Status on_other(std::string_view what) override { return refuse_in_map(what); }
-
-  bool seen_map() const { return seen_map_; }
-
-  std::map<std::string, std::string> take() { return std::move(map_); }
-
- private:
-  Status refuse_in_map(std::string_view what) const {
-    if (!in_map_) return Status::ok();
-    return Status::corruption(
-        fmt::format("tensor {:?} is mapped to {}, wanted a file name", key_, what));
-  }
-
-  int depth_ = 0;
-  bool in_map_ = false;
-  bool seen_map_ = false;
-  std::string key_;
-  std::map<std::string, std::string> map_;
-};
 
 // Levenshtein distance; names are short and this runs on the way to an error.
 size_t edit_distance(std::string_view a, std::string_view b) {
@@ -131,136 +50,157 @@ std::string nearest_names(const std::vector<std::string>& names, std::string_vie
   return text;
 }
 
-// Files of another format that people point at, with what to do about each.
-Status nothing_usable(const std::string& folder, const std::vector<std::string>& others) {
-  if (!others.empty()) {
-    return Status::unsupported(fmt::format(
-        "{} holds {} but no safetensors file; this version reads safetensors only: convert "
-        "the model, or download its safetensors files",
-        folder,
-        others.front()));
+// GGUF's names and those of published Llama-like checkpoints.
+struct NamePair {
+  std::string_view gguf;
+  std::string_view published;
+};
+
+constexpr std::array<NamePair, 3> kModelNames = {{{"token_embd.", "model.embed_tokens."},
+                                                  {"output_norm.", "model.norm."},
+                                                  {"output.", "lm_head."}}};
+constexpr std::array<NamePair, 11> kLayerNames = {{{"attn_norm.", "input_layernorm."},
+                                                   {"attn_q.", "self_attn.q_proj."},
+                                                   {"attn_k.", "self_attn.k_proj."},
+                                                   {"attn_v.", "self_attn.v_proj."},
+                                                   {"attn_output.", "self_attn.o_proj."},
+                                                   {"attn_q_norm.", "self_attn.q_norm."},
+                                                   {"attn_k_norm.", "self_attn.k_norm."},
+                                                   {"ffn_norm.", "post_attention_layernorm."},
+                                                   {"ffn_gate.", "mlp.gate_proj."},
+                                                   {"ffn_up.", "mlp.up_proj."},
+                                                   {"ffn_down.", "mlp.down_proj."}}};
+constexpr std::string_view kGgufLayer = "blk.";
+constexpr std::string_view kPublishedLayer = "model.layers.";
+
+// Replaces one side's front by the other's; unknown names stay.
+template <size_t n>
+std::string translate(std::string_view name,
+                      const std::array<NamePair, n>& pairs,
+                      std::string_view NamePair::*from,
+                      std::string_view NamePair::*to) {
+  for (const NamePair& pair : pairs) {
+    if (!name.starts_with(pair.*from)) continue;
+    return std::string(pair.*to) + std::string(name.substr((pair.*from).size()));
   }
-  return Status::not_found(fmt::format("{} has no weights: looked for {}, {} and a single *{}",
-                                       folder,
-                                       kSingleName,
-                                       kIndexName,
-                                       kSuffix));
+  return std::string(name);
 }
 
-Result<std::vector<std::string>> only_weights_file(const std::string& folder) {
-  CAIRN_ASSIGN_OR_RETURN(const std::vector<DirEntry> entries, posix_file_system().list(folder));
-  std::vector<std::string> found;
-  std::vector<std::string> others;
-  for (const DirEntry& entry : entries) {
-    if (entry.is_directory) continue;
-    const std::string extension = fs::path(entry.name).extension().string();
-    if (extension == kSuffix) found.push_back(entry.name);
-    if (extension == ".gguf" || extension == ".bin" || extension == ".pth" || extension == ".pt") {
-      others.push_back(entry.name);
-    }
-  }
-  if (found.empty()) return nothing_usable(folder, others);
-  if (found.size() > 1) {
-    std::sort(found.begin(), found.end());
-    return Status::invalid_argument(
-        fmt::format("{} has {} safetensors files ({}, {}, ...) and no {} that says which tensor is "
-                    "where: add the index, or name one file",
-                    folder,
-                    found.size(),
-                    found[0],
-                    found[1],
-                    kIndexName));
-  }
-  return std::vector<std::string>{(fs::path(folder) / found.front()).string()};
+std::string translate_name(std::string_view name,
+                           std::string_view NamePair::*from,
+                           std::string_view NamePair::*to,
+                           std::string_view layer_from,
+                           std::string_view layer_to) {
+  if (!name.starts_with(layer_from)) return translate(name, kModelNames, from, to);
+  name.remove_prefix(layer_from.size());
+  const size_t dot = name.find('.');
+  const std::string number(name.substr(0, dot));
+  if (dot == std::string_view::npos) return std::string(layer_to) + number;
+  return std::string(layer_to) + number + "." +
+         translate(name.substr(dot + 1), kLayerNames, from, to);
 }
 
 }  // namespace
 
-Result<std::map<std::string, std::string>> parse_safetensors_index(std::string_view json) {
-  IndexVisitor visitor;
-  CAIRN_RETURN_IF_ERROR(walk_json(json, 16, visitor));
-  if (!visitor.seen_map()) return Status::corruption("no object \"weight_map\"");
-  return visitor.take();
+std::string published_name(std::string_view gguf_name) {
+  return translate_name(
+      gguf_name, &NamePair::gguf, &NamePair::published, kGgufLayer, kPublishedLayer);
 }
 
-Status Checkpoint::add_file(const std::string& path) {
-  CAIRN_ASSIGN_OR_RETURN(SafetensorsFile file, SafetensorsFile::open(path));
-  for (size_t i = 0; i < file.tensors().size(); ++i) {
-    const std::string& name = file.tensors()[i].name;
-    const auto [at, added] = places_.emplace(name, Place{files_.size(), i});
-    if (!added) {
-      return Status::corruption(fmt::format(
-          "tensor {:?} is both in {} and in {}", name, files_[at->second.file_idx].path(), path));
-    }
+std::string gguf_name(std::string_view published_name) {
+  return translate_name(
+      published_name, &NamePair::published, &NamePair::gguf, kPublishedLayer, kGgufLayer);
+}
+
+Status Checkpoint::add_tensors(const std::vector<TensorInfo>& tensors, size_t file_idx) {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const std::string name =
+        format_ == WeightFormat::kGguf ? published_name(tensors[i].name) : tensors[i].name;
+    const auto [at, added] = places_.emplace(name, Place{file_idx, i});
+    if (added) continue;
+    return Status::corruption(fmt::format("tensor {:?} is both in {} and in {}",
+                                          name,
+                                          file_path(at->second.file_idx),
+                                          file_path(file_idx)));
   }
-  files_.push_back(std::move(file));
   return Status::ok();
+}
+
+Status Checkpoint::add_safetensors(const std::string& path) {
+  CAIRN_ASSIGN_OR_RETURN(SafetensorsFile file, SafetensorsFile::open(path));
+  safetensors_files_.push_back(std::move(file));
+  return add_tensors(safetensors_files_.back().tensors(), safetensors_files_.size() - 1);
+}
+
+// Each file of a set says which part it is.
+Status Checkpoint::add_gguf(const std::string& path, size_t n_files) {
+  CAIRN_ASSIGN_OR_RETURN(GgufFile file, GgufFile::open(path));
+  const size_t file_idx = gguf_files_.size();
+  const auto max = static_cast<int64_t>(UINT16_MAX);
+  CAIRN_ASSIGN_OR_RETURN(const auto count, file.metadata().find_int("split.count", 0, max));
+  CAIRN_ASSIGN_OR_RETURN(const auto number, file.metadata().find_int("split.no", 0, max));
+  const auto n_said = static_cast<size_t>(std::max<int64_t>(count.value_or(1), 1));
+  const auto number_said = static_cast<size_t>(number.value_or(0));
+  if (n_said != n_files || number_said != file_idx) {
+    return Status::invalid_argument(fmt::format(
+        "{} says it is part {} of {}, but it was found as part {} of {}; parts keep the names "
+        "they were made with, NAME-00001-of-0000N.gguf",
+        path,
+        number_said + 1,
+        n_said,
+        file_idx + 1,
+        n_files));
+  }
+  gguf_files_.push_back(std::move(file));
+  return add_tensors(gguf_files_.back().tensors(), file_idx);
 }
 
 Status Checkpoint::check_index(const std::map<std::string, std::string>& weight_map) const {
   for (const auto& [name, shard] : weight_map) {
     const auto at = places_.find(name);
-    const std::string found =
-        at == places_.end() ? "no shard"
-                            : fs::path(files_[at->second.file_idx].path()).filename().string();
+    const std::string found = at == places_.end()
+                                  ? "no shard"
+                                  : fs::path(file_path(at->second.file_idx)).filename().string();
     if (found != shard) {
-      return Status::corruption(fmt::format(
-          "{} maps tensor {:?} to {}, but it is in {}", kIndexName, name, shard, found));
+      return Status::corruption(
+          fmt::format("the index maps tensor {:?} to {}, but it is in {}", name, shard, found));
     }
   }
   return Status::ok();
 }
 
-Result<std::shared_ptr<const Checkpoint>> Checkpoint::open_files(
-    const std::vector<std::string>& paths, const std::map<std::string, std::string>* weight_map) {
-  std::shared_ptr<Checkpoint> checkpoint(new Checkpoint());  // NOLINT: the constructor is private
-  for (const std::string& path : paths) CAIRN_RETURN_IF_ERROR(checkpoint->add_file(path));
-  if (weight_map != nullptr) CAIRN_RETURN_IF_ERROR(checkpoint->check_index(*weight_map));
-  return std::shared_ptr<const Checkpoint>(std::move(checkpoint));
-}
-
 Result<std::shared_ptr<const Checkpoint>> Checkpoint::open(const std::string& path) {
-  FileSystem& files = posix_file_system();
-  CAIRN_ASSIGN_OR_RETURN(const FileStat stat, files.stat(path));
-  if (!stat.is_directory) {
-    if (fs::path(path).extension() == kSuffix) return open_files({path}, nullptr);
-    return Status::unsupported(
-        fmt::format("{} is no *{} file; name a model folder or a safetensors file", path, kSuffix));
+  CAIRN_ASSIGN_OR_RETURN(const WeightFiles files, find_weight_files(path));
+  std::shared_ptr<Checkpoint> checkpoint(new Checkpoint());  // NOLINT: the constructor is private
+  checkpoint->format_ = files.format;
+  for (const std::string& file : files.paths) {
+    CAIRN_RETURN_IF_ERROR(files.format == WeightFormat::kGguf
+                              ? checkpoint->add_gguf(file, files.paths.size())
+                              : checkpoint->add_safetensors(file));
   }
-  const std::string single = (fs::path(path) / kSingleName).string();
-  if (files.stat(single).is_ok()) return open_files({single}, nullptr);
-  const std::string index = (fs::path(path) / kIndexName).string();
-  if (!files.stat(index).is_ok()) {
-    CAIRN_ASSIGN_OR_RETURN(const std::vector<std::string> only, only_weights_file(path));
-    return open_files(only, nullptr);
-  }
-  CAIRN_ASSIGN_OR_RETURN(const std::string text, read_text_file(files, index, kMaxIndexBytes));
-  Result<std::map<std::string, std::string>> map = parse_safetensors_index(text);
-  if (!map.is_ok()) return map.status().with_prefix(index);
-  std::set<std::string> shards;
-  for (const auto& [name, shard] : *map) shards.insert(shard);
-  if (shards.empty() || shards.size() > kMaxShards) {
-    return Status::corruption(
-        fmt::format("{} names {} shards, wanted 1 to {}", index, shards.size(), kMaxShards));
-  }
-  std::vector<std::string> paths;
-  for (const std::string& shard : shards) paths.push_back((fs::path(path) / shard).string());
-  return open_files(paths, &*map);
+  if (files.weight_map) CAIRN_RETURN_IF_ERROR(checkpoint->check_index(*files.weight_map));
+  return std::shared_ptr<const Checkpoint>(std::move(checkpoint));
 }
 
 bool Checkpoint::has(std::string_view name) const {
   return places_.find(name) != places_.end();
 }
 
+TensorView Checkpoint::view(const Place& place) const {
+  return format_ == WeightFormat::kGguf
+             ? gguf_files_[place.file_idx].tensor_at(place.tensor_idx)
+             : safetensors_files_[place.file_idx].tensor_at(place.tensor_idx);
+}
+
 Result<TensorView> Checkpoint::find(std::string_view name) const {
   const auto at = places_.find(name);
-  if (at != places_.end()) return files_[at->second.file_idx].tensor_at(at->second.tensor_idx);
-  return Status::not_found(fmt::format(
-      "no tensor \"{}\" among the {} of {}; the nearest are {}",
-      name,
-      places_.size(),
-      files_.size() == 1 ? files_.front().path() : fmt::format("{} shards", files_.size()),
-      places_.empty() ? "none" : nearest_names(names(), name)));
+  if (at != places_.end()) return view(at->second);
+  return Status::not_found(
+      fmt::format("no tensor \"{}\" among the {} of {}; the nearest are {}",
+                  name,
+                  places_.size(),
+                  n_files() == 1 ? file_path(0) : fmt::format("{} shards", n_files()),
+                  places_.empty() ? "none" : nearest_names(names(), name)));
 }
 
 std::vector<std::string> Checkpoint::names() const {
@@ -272,16 +212,36 @@ std::vector<std::string> Checkpoint::names() const {
 
 uint64_t Checkpoint::total_bytes() const {
   uint64_t total = 0;
-  for (const SafetensorsFile& file : files_) {
-    for (const TensorInfo& tensor : file.tensors()) total += tensor.n_bytes;
-  }
+  for (const auto& [name, place] : places_) total += view(place).bytes.size();
   return total;
+}
+
+size_t Checkpoint::n_files() const {
+  return format_ == WeightFormat::kGguf ? gguf_files_.size() : safetensors_files_.size();
+}
+
+const std::string& Checkpoint::file_path(size_t idx) const {
+  return format_ == WeightFormat::kGguf ? gguf_files_[idx].path() : safetensors_files_[idx].path();
 }
 
 std::vector<std::string> Checkpoint::files() const {
   std::vector<std::string> result;
-  for (const SafetensorsFile& file : files_) result.push_back(file.path());
+  for (size_t i = 0; i < n_files(); ++i) result.push_back(file_path(i));
   return result;
+}
+
+std::string Checkpoint::folder() const {
+  return fs::path(file_path(0)).parent_path().string();
+}
+
+const GgufMetadata* Checkpoint::gguf_metadata() const {
+  return gguf_files_.empty() ? nullptr : &gguf_files_.front().metadata();
+}
+
+bool Checkpoint::has_interleaved_heads() const {
+  if (format_ != WeightFormat::kGguf) return false;
+  const auto architecture = gguf_metadata()->find_string("general.architecture");
+  return architecture.is_ok() && *architecture == "llama";
 }
 
 }  // namespace cairn

@@ -196,7 +196,8 @@ bool HfConfig::same_model(const HfConfig& other) const {
                     c.max_window_layers,
                     c.eos_token_ids,
                     c.bos_token_id,
-                    c.quantization);
+                    c.quantization,
+                    c.affine);
   };
   return key(*this) == key(other);
 }
@@ -207,6 +208,7 @@ Result<HfConfig> parse_hf_config(std::string_view json) {
   HfConfig config;
   CAIRN_RETURN_IF_ERROR(parse_names(sources, &config));
   describe_quantization(sources, &config);
+  CAIRN_RETURN_IF_ERROR(parse_affine(sources.outer, &config));
   const Status status = parse_all(sources, &config);
   // A family that Cairn does not run may lack what is wanted here, so the family is named too.
   if (!status.is_ok()) {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,6 +27,9 @@ struct RopeConfig {
   double theta = 10000.0;              // base, > 1
   double factor = 1.0;                 // context stretch; 1 for kDefault
   double partial_rotary_factor = 1.0;  // share of head_dim that turns, (0, 1]
+  // Empty, or one for each rotary pair, by which its frequency is divided before any scaling (how
+  // GGUF files carry llama3 scaling).
+  std::vector<double> frequency_divisors;
 
   // kLlama3 and kYarn: the context length of pretraining, in tokens; 0 for the others.
   int64_t original_max_position = 0;
@@ -49,6 +53,25 @@ std::string_view to_string(RopeConfig::Type type);  // "default", "linear", "lla
 inline constexpr std::string_view kFullAttention = "full_attention";
 inline constexpr std::string_view kSlidingAttention = "sliding_attention";
 inline constexpr std::string_view kLinearAttention = "linear_attention";
+
+// MLX's affine groups (kernels: AffineGroups).
+struct AffineFormat {
+  uint32_t bits = 0;        // 2, 3, 4, 5, 6 or 8
+  uint32_t group_size = 0;  // 32, 64 or 128
+
+  friend bool operator==(const AffineFormat&, const AffineFormat&) = default;
+};
+
+struct AffineQuantization {
+  AffineFormat usual;
+  // By module ("model.layers.0.mlp.down_proj"); nullopt: not quantised.
+  std::map<std::string, std::optional<AffineFormat>, std::less<>> exceptions;
+
+  // Nullopt when the config says that the module is not quantised.
+  std::optional<AffineFormat> of(std::string_view module) const;
+
+  friend bool operator==(const AffineQuantization&, const AffineQuantization&) = default;
+};
 
 struct HfConfig {
   std::string architecture;  // architectures[0], for example "Qwen3ForCausalLM"; may be empty
@@ -85,6 +108,8 @@ struct HfConfig {
 
   // Empty, or what quantization or quantization_config says, as one line of JSON.
   std::string quantization;
+  // The same, understood: only for MLX's affine mode.
+  std::optional<AffineQuantization> affine;
 
   // Sentences about defaults taken and keys passed over, for `inspect` and logs.
   std::vector<std::string> notes;

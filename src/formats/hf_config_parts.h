@@ -16,4 +16,8 @@ Status parse_rope(const ConfigFields& fields, HfConfig* config);
 // Fills layer_types and the sliding window. Requires model_type, num_hidden_layers.
 Status parse_layer_types(const ConfigFields& fields, HfConfig* config);
 
+// Fills affine where "quantization" or "quantization_config" is MLX's. Other kinds of quantisation
+// are left to make_model_spec to refuse; an affine setting that Cairn cannot read is an error here.
+Status parse_affine(const ConfigFields& fields, HfConfig* config);
+
 }  // namespace cairn

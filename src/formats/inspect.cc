@@ -10,7 +10,7 @@ namespace {
 
 void add_file(const SafetensorsFile& file, InspectReport* report) {
   for (const TensorInfo& tensor : file.tensors()) {
-    const uint64_t n_elements = tensor.n_bytes / dtype_bytes(tensor.dtype);
+    const uint64_t n_elements = cairn::n_elements(tensor);
     InspectDType& dtype = report->dtypes[std::string(to_string(tensor.dtype))];
     ++dtype.n_tensors;
     dtype.n_elements += n_elements;
@@ -44,7 +44,7 @@ Result<InspectReport> inspect_checkpoint(const std::string& path) {
                          Checkpoint::open(path));
   InspectReport report;
   report.path = path;
-  for (const SafetensorsFile& file : checkpoint->shards()) add_file(file, &report);
+  for (const SafetensorsFile& file : checkpoint->safetensors_files()) add_file(file, &report);
   if (std::filesystem::path(path).extension() != ".safetensors") add_configs(path, &report);
   return report;
 }

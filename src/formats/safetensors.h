@@ -19,20 +19,10 @@
 #include "base/file_system.h"
 #include "base/mapping.h"
 #include "base/result.h"
+#include "formats/tensor_info.h"
 #include "tensor/buffer.h"
-#include "tensor/dtype.h"
 
 namespace cairn {
-
-struct TensorInfo {
-  std::string name;
-  DType dtype = DType::kF32;
-  std::vector<int64_t> shape;  // [outer, ..., inner]; empty is a scalar; a 0 makes it empty
-  uint64_t offset = 0;         // of its first byte, from the start of the file
-  uint64_t n_bytes = 0;
-
-  friend bool operator==(const TensorInfo&, const TensorInfo&) = default;
-};
 
 // The spec's bound on a header.
 inline constexpr uint64_t kSafetensorsMaxHeaderBytes = 100'000'000;
@@ -47,10 +37,6 @@ struct SafetensorsLayout {
 // given twice; kUnsupported for an element type that Cairn does not read (the message lists those
 // it does). Cost: O(header).
 Result<SafetensorsLayout> parse_safetensors(std::span<const std::byte> file);
-
-// Element count x element size of a shape. Errors: kInvalidArgument on a negative dimension,
-// kCorruption on overflow.
-Result<uint64_t> tensor_bytes(DType dtype, std::span<const int64_t> shape);
 
 // One mapped file. Immutable; any thread. Views stay valid while the object lives. Bytes start
 // where the header ended, so they may be aligned to nothing: read elements with memcpy. A file that

@@ -19,14 +19,6 @@ constexpr size_t kPrefixBytes = 8;
 constexpr size_t kMaxRank = 32;
 constexpr std::string_view kMetadataKey = "__metadata__";
 
-// Names come from the file: escaped and cut, so that a message stays one line.
-std::string in_quotes(std::string_view name) {
-  constexpr size_t kMaxShown = 120;
-  std::string text = fmt::format("{:?}", name.substr(0, kMaxShown));
-  if (name.size() > kMaxShown) text += fmt::format("... ({} bytes)", name.size());
-  return text;
-}
-
 // The document has a fixed shape three levels deep, so the place is the depth and the last key.
 class HeaderVisitor final : public JsonVisitor {
  public:
@@ -247,18 +239,6 @@ Result<std::string_view> header_text(std::span<const std::byte> file) {
 }
 
 }  // namespace
-
-Result<uint64_t> tensor_bytes(DType dtype, std::span<const int64_t> shape) {
-  uint64_t n_bytes = dtype_bytes(dtype);
-  for (const int64_t dim : shape) {
-    if (dim < 0) return Status::invalid_argument(fmt::format("dimension {}", dim));
-    if (!checked_mul(n_bytes, static_cast<uint64_t>(dim), &n_bytes)) {
-      return Status::corruption(
-          fmt::format("shape [{}] has more bytes than fit in 64 bits", fmt::join(shape, ", ")));
-    }
-  }
-  return n_bytes;
-}
 
 Result<SafetensorsLayout> parse_safetensors(std::span<const std::byte> file) {
   CAIRN_ASSIGN_OR_RETURN(const std::string_view text, header_text(file));

@@ -5,7 +5,7 @@
 #include "base/file_system.h"
 #include "formats/checkpoint.h"
 #include "formats/content_identity.h"
-#include "formats/hf_config.h"
+#include "formats/model_config.h"
 #include "model/decoder.h"
 #include "model/weights.h"
 
@@ -29,13 +29,14 @@ struct Model::Impl {
 Result<std::unique_ptr<Model>> Model::load(const std::string& model_dir,
                                            Backend& backend,
                                            const LoadOptions& options) {
-  CAIRN_ASSIGN_OR_RETURN(const HfConfig config, load_hf_config(model_dir));
-  auto spec = make_model_spec(config);
-  if (!spec.is_ok()) return spec.status().with_prefix(model_dir);
   CAIRN_ASSIGN_OR_RETURN(const std::shared_ptr<const Checkpoint> checkpoint,
                          Checkpoint::open(model_dir));
+  CAIRN_ASSIGN_OR_RETURN(const HfConfig config, load_model_config(*checkpoint));
+  auto spec = make_model_spec(config);
+  if (!spec.is_ok()) return spec.status().with_prefix(model_dir);
   // Packing comes first because it finds what is wrong with a checkpoint sooner than hashing would.
-  auto weights = load_weights(*checkpoint, *spec, backend, options.progress);
+  auto weights = load_weights(
+      *checkpoint, *spec, config.affine ? &*config.affine : nullptr, backend, options.progress);
   if (!weights.is_ok()) return weights.status().with_prefix(model_dir);
   if (options.progress) options.progress(1.0, "hashing the weights");
   CAIRN_ASSIGN_OR_RETURN(

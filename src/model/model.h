@@ -38,9 +38,9 @@ struct LoadOptions {
 
 class Model {
  public:
-  // `model_dir`: a Hugging Face folder. The backend must outlive the model.
-  // Errors: what Checkpoint, HfConfig and make_model_spec say; a missing tensor names itself and
-  // the shape that was wanted.
+  // `model_dir`: a Hugging Face folder, plain or quantised by MLX, or a GGUF file or its folder.
+  // The backend must outlive the model. Errors: what Checkpoint, HfConfig and make_model_spec say;
+  // a missing tensor names itself and the shape that was wanted.
   static Result<std::unique_ptr<Model>> load(const std::string& model_dir,
                                              Backend& backend,
                                              const LoadOptions& options);

@@ -89,10 +89,10 @@ Result<ModelSpec> make_model_spec(const HfConfig& config) {
   for (const Family& family : kFamilies) {
     known += fmt::format("{}{}", known.empty() ? "" : ", ", family.architecture);
     if (!matches(family, config)) continue;
-    if (!config.quantization.empty()) {
+    if (!config.quantization.empty() && !config.affine) {
       return Status::unsupported(
-          fmt::format("a quantised checkpoint ({}); this version supports f32, bf16 and f16 "
-                      "weights, so use the unquantised model",
+          fmt::format("a quantised checkpoint ({}); this version supports MLX's affine groups, "
+                      "GGUF files, and f32, bf16 and f16 weights: use the model in one of these",
                       config.quantization));
     }
     return family.adapt(config);

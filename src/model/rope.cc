@@ -86,6 +86,16 @@ Result<RopeSpec> make_rope_spec(const RopeConfig& config, uint32_t head_dim) {
   for (uint32_t i = 0; i < rope_dim / 2; ++i) {
     spec.inv_freq.push_back(std::pow(config.theta, -2.0 * i / rope_dim));
   }
+  if (!config.frequency_divisors.empty()) {
+    if (config.frequency_divisors.size() != spec.inv_freq.size()) {
+      return Status::invalid_argument(fmt::format("{} frequency divisors for {} rotary pairs",
+                                                  config.frequency_divisors.size(),
+                                                  spec.inv_freq.size()));
+    }
+    for (size_t i = 0; i < spec.inv_freq.size(); ++i) {
+      spec.inv_freq[i] /= config.frequency_divisors[i];
+    }
+  }
   switch (config.type) {
     case RopeConfig::Type::kDefault:
       break;

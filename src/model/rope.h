@@ -17,7 +17,8 @@ namespace cairn {
 
 // Frequencies of the dimensions that turn, scaling folded in. inv_freq.size() * 2 is rope_dim:
 // head_dim * partial_rotary_factor, rounded down.
-// Errors: kUnsupported when rope_dim is odd or 0.
+// Errors: kUnsupported when rope_dim is odd or 0; kInvalidArgument for a wrong number of frequency
+// divisors.
 Result<RopeSpec> make_rope_spec(const RopeConfig& config, uint32_t head_dim);
 
 // cos and sin of positions [pos_begin, pos_begin + n), times the attention factor.

@@ -9,6 +9,9 @@
 #include <string>
 #include <utility>
 
+#include "formats/rotary_rows.h"
+#include "tensor/quant.h"
+
 namespace cairn {
 namespace {
 
@@ -19,16 +22,23 @@ constexpr const char* kRotaryTable = "self_attn.rotary_emb.inv_freq";
 struct Part {
   std::string module;
   size_t n_out = 0;
+  bool turns = false;  // q and k, whose rows a file may keep in the order of interleaved pairs
 };
+
+bool is_float_type(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kBf16 || dtype == DType::kF16;
+}
 
 class Loader {
  public:
   Loader(const Checkpoint& checkpoint,
          const ModelSpec& spec,
+         const AffineQuantization* affine,
          Backend& backend,
          const std::function<void(double, std::string_view)>& progress)
       : checkpoint_(checkpoint),
         spec_(spec),
+        affine_(affine),
         backend_(backend),
         progress_(progress),
         // Some published checkpoints hold the inner model alone, without the prefix.
@@ -76,11 +86,12 @@ class Loader {
     LayerWeights w;
     CAIRN_ASSIGN_OR_RETURN(w.attention_norm, norm(at + "input_layernorm.weight", hidden));
     CAIRN_ASSIGN_OR_RETURN(w.qkv,
-                           pack({{at + "self_attn.q_proj", q_dim},
-                                 {at + "self_attn.k_proj", kv_dim},
+                           pack({{at + "self_attn.q_proj", q_dim, true},
+                                 {at + "self_attn.k_proj", kv_dim, true},
                                  {at + "self_attn.v_proj", kv_dim}},
                                 hidden,
-                                a.qkv_bias));
+                                a.qkv_bias,
+                                a.head_dim));
     if (a.qk_norm) {
       CAIRN_ASSIGN_OR_RETURN(w.q_norm, norm(at + "self_attn.q_norm.weight", a.head_dim));
       CAIRN_ASSIGN_OR_RETURN(w.k_norm, norm(at + "self_attn.k_norm.weight", a.head_dim));
@@ -96,7 +107,7 @@ class Loader {
     return w;
   }
 
-  // A tensor of exactly this shape and of an element type that weights may have.
+  // A tensor of exactly this shape.
   Result<TensorView> tensor(const std::string& name, const std::vector<int64_t>& shape) {
     auto found = checkpoint_.find(name);
     if (!found.is_ok()) {
@@ -115,28 +126,107 @@ class Loader {
                       view.shape_text(),
                       fmt::join(shape, ", ")));
     }
-    if (view.dtype != DType::kF32 && view.dtype != DType::kBf16 && view.dtype != DType::kF16) {
-      return Status::unsupported(
-          fmt::format("tensor {:?} holds {}; this version supports f32, bf16 and f16 weights",
-                      name,
-                      to_string(view.dtype)));
-    }
     n_done_bytes_ += view.bytes.size();
     return view;
   }
 
+  Result<TensorView> float_tensor(const std::string& name, const std::vector<int64_t>& shape) {
+    CAIRN_ASSIGN_OR_RETURN(TensorView view, tensor(name, shape));
+    if (is_float_type(view.dtype)) return view;
+    return unsupported_type(name, view.dtype, "f32, bf16 and f16");
+  }
+
+  static Status unsupported_type(std::string_view name, DType dtype, std::string_view supported) {
+    return Status::unsupported(
+        fmt::format("tensor {:?} holds {}; this version supports {} weights here",
+                    name,
+                    to_string(dtype),
+                    supported));
+  }
+
+  // How the module's groups are laid out; nullopt for one that is not quantised.
+  Result<std::optional<AffineFormat>> affine_format(const std::string& module) const {
+    if (!checkpoint_.has(module + ".scales")) return std::optional<AffineFormat>();
+    if (affine_ != nullptr) {
+      const std::optional<AffineFormat> format = affine_->of(module);
+      if (format) return format;
+    }
+    return Status::invalid_argument(
+        fmt::format("tensor {:?} exists, but the config says that this module is not quantised; "
+                    "the two do not belong together",
+                    module + ".scales"));
+  }
+
+  Result<WeightPart> affine_matrix(const Part& part, size_t n_in, const AffineFormat& format) {
+    const auto n_out = static_cast<int64_t>(part.n_out);
+    if (n_in % format.group_size != 0) {
+      return Status::invalid_argument(
+          fmt::format("{:?} has {} inputs, which do not divide into groups of {}",
+                      part.module,
+                      n_in,
+                      format.group_size));
+    }
+    const auto n_words = static_cast<int64_t>(n_in * format.bits / 32);
+    const auto n_groups = static_cast<int64_t>(n_in / format.group_size);
+    WeightPart result;
+    CAIRN_ASSIGN_OR_RETURN(result.values, tensor(part.module + ".weight", {n_out, n_words}));
+    if (result.values.dtype != DType::kU32) {
+      return unsupported_type(part.module + ".weight", result.values.dtype, "u32");
+    }
+    AffineGroups groups;
+    groups.bits = format.bits;
+    groups.group_size = format.group_size;
+    CAIRN_ASSIGN_OR_RETURN(groups.scales, float_tensor(part.module + ".scales", {n_out, n_groups}));
+    CAIRN_ASSIGN_OR_RETURN(groups.biases, float_tensor(part.module + ".biases", {n_out, n_groups}));
+    result.affine = std::move(groups);
+    return result;
+  }
+
+  Result<WeightPart> matrix(const Part& part, size_t n_in) {
+    CAIRN_ASSIGN_OR_RETURN(const std::optional<AffineFormat> format, affine_format(part.module));
+    if (format) return affine_matrix(part, n_in, *format);
+    const std::string name = part.module + ".weight";
+    WeightPart result;
+    CAIRN_ASSIGN_OR_RETURN(
+        result.values,
+        tensor(name, {static_cast<int64_t>(part.n_out), static_cast<int64_t>(n_in)}));
+    if (is_float_type(result.values.dtype) || is_block_type(result.values.dtype)) return result;
+    return unsupported_type(name, result.values.dtype, "f32, bf16, f16 and block-quantised");
+  }
+
+  // The module's bias with its rows in `order`; the bytes are put into `storage`.
+  Result<TensorView> bias(const Part& part,
+                          const std::vector<uint32_t>& order,
+                          std::vector<std::byte>* storage) {
+    CAIRN_ASSIGN_OR_RETURN(TensorView view,
+                           float_tensor(part.module + ".bias", {static_cast<int64_t>(part.n_out)}));
+    if (order.empty()) return view;
+    const size_t size = dtype_bytes(view.dtype);
+    storage->resize(view.bytes.size());
+    for (size_t i = 0; i < order.size(); ++i) {
+      std::memcpy(storage->data() + i * size, view.bytes.data() + order[i] * size, size);
+    }
+    view.bytes = *storage;
+    return view;
+  }
+
+  // `head_dim`: of the parts that turn; 0 when none does.
   Result<std::shared_ptr<const PackedWeight>> pack(const std::vector<Part>& parts,
                                                    size_t n_in,
-                                                   bool with_bias) {
+                                                   bool with_bias,
+                                                   size_t head_dim = 0) {
     PackRequest request;
-    for (const Part& part : parts) {
-      const auto n_out = static_cast<int64_t>(part.n_out);
-      CAIRN_ASSIGN_OR_RETURN(TensorView weight,
-                             tensor(part.module + ".weight", {n_out, static_cast<int64_t>(n_in)}));
-      request.parts.push_back({std::move(weight), std::nullopt, {}});
-      if (!with_bias) continue;
-      CAIRN_ASSIGN_OR_RETURN(TensorView bias, tensor(part.module + ".bias", {n_out}));
-      request.biases.emplace_back(std::move(bias));
+    std::vector<std::vector<std::byte>> turned_biases(parts.size());
+    for (size_t i = 0; i < parts.size(); ++i) {
+      CAIRN_ASSIGN_OR_RETURN(WeightPart part, matrix(parts[i], n_in));
+      if (parts[i].turns && checkpoint_.has_interleaved_heads()) {
+        part.row_order = rows_in_pairs(parts[i].n_out, head_dim, 2 * spec_.rope.inv_freq.size());
+      }
+      if (with_bias) {
+        CAIRN_ASSIGN_OR_RETURN(TensorView view, bias(parts[i], part.row_order, &turned_biases[i]));
+        request.biases.emplace_back(std::move(view));
+      }
+      request.parts.push_back(std::move(part));
     }
     auto packed = backend_.pack(request);
     if (!packed.is_ok()) return packed.status().with_prefix(parts.front().module);
@@ -145,9 +235,9 @@ class Loader {
   }
 
   Result<Buffer> norm(const std::string& name, size_t dim) {
-    CAIRN_ASSIGN_OR_RETURN(const TensorView view, tensor(name, {static_cast<int64_t>(dim)}));
+    CAIRN_ASSIGN_OR_RETURN(const TensorView view, float_tensor(name, {static_cast<int64_t>(dim)}));
     std::vector<float> values(dim);
-    for (size_t i = 0; i < dim; ++i) values[i] = element(view, i);
+    for (size_t i = 0; i < dim; ++i) values[i] = float_element(view.dtype, view.bytes.data(), i);
     const std::span<const std::byte> bytes = std::as_bytes(std::span(values));
     CAIRN_ASSIGN_OR_RETURN(Buffer buffer, backend_.allocate(bytes.size()));
     backend_.upload(buffer.data(), bytes);
@@ -155,20 +245,12 @@ class Loader {
     return buffer;
   }
 
-  // The bytes of a checkpoint are aligned to nothing.
-  static float element(const TensorView& view, size_t idx) {
-    if (view.dtype == DType::kF32) {
-      float value = 0;
-      std::memcpy(&value, view.bytes.data() + idx * sizeof value, sizeof value);
-      return value;
-    }
-    uint16_t bits = 0;
-    std::memcpy(&bits, view.bytes.data() + idx * sizeof bits, sizeof bits);
-    return view.dtype == DType::kBf16 ? bf16_to_f32(bits) : f16_to_f32(bits);
-  }
-
   void add_module(const std::string& module, bool with_bias, std::set<std::string>* names) const {
     names->insert(module + ".weight");
+    if (affine_ != nullptr) {
+      names->insert(module + ".scales");
+      names->insert(module + ".biases");
+    }
     if (with_bias) names->insert(module + ".bias");
   }
 
@@ -219,15 +301,15 @@ class Loader {
   // One that has every weight of an ordinary layer and no other is a layer that the config forgot.
   Status check_layer_beyond(size_t layer_idx) const {
     const std::string at = prefix_ + "layers." + std::to_string(layer_idx) + ".";
-    std::set<std::string> ordinary = places(0);
-    ordinary.erase(kRotaryTable);
-    size_t n_ordinary = 0;
+    const auto ordinary = places(0);
     for (const std::string& name : checkpoint_.names()) {
-      if (!name.starts_with(at) || name == at + kRotaryTable) continue;
-      if (!ordinary.contains(name.substr(at.size()))) return Status::ok();
-      ++n_ordinary;
+      if (name.starts_with(at) && !ordinary.contains(name.substr(at.size()))) return Status::ok();
     }
-    if (n_ordinary < ordinary.size()) return Status::ok();
+    // What else an ordinary layer may have (rotary tables, scales) comes with some checkpoints
+    // only.
+    for (const std::string& name : ordinary) {
+      if (name.ends_with(".weight") && !checkpoint_.has(at + name)) return Status::ok();
+    }
     return Status::invalid_argument(fmt::format(
         "the weights hold an ordinary layer {}, but num_hidden_layers is {}; correct the "
         "config, or results would be those of a shorter model",
@@ -244,6 +326,7 @@ class Loader {
 
   const Checkpoint& checkpoint_;
   const ModelSpec& spec_;
+  const AffineQuantization* affine_;
   Backend& backend_;
   const std::function<void(double, std::string_view)>& progress_;
   const std::string prefix_;
@@ -255,9 +338,10 @@ class Loader {
 
 Result<ModelWeights> load_weights(const Checkpoint& checkpoint,
                                   const ModelSpec& spec,
+                                  const AffineQuantization* affine,
                                   Backend& backend,
                                   const std::function<void(double, std::string_view)>& progress) {
-  return Loader(checkpoint, spec, backend, progress).load();
+  return Loader(checkpoint, spec, affine, backend, progress).load();
 }
 
 }  // namespace cairn

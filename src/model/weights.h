@@ -12,6 +12,7 @@
 
 #include "base/result.h"
 #include "formats/checkpoint.h"
+#include "formats/hf_config.h"
 #include "kernels/backend.h"
 #include "model/model_spec.h"
 
@@ -41,11 +42,16 @@ struct ModelWeights {
 // checkpoints, with or without the "model." in front. Tensors of other parts (multi-token
 // prediction, an unused output matrix, rotary tables) are passed over; one inside a layer of this
 // model that the spec has no place for is an error, because leaving it out would change the
-// numbers. `progress`: shares in [0, 1] of the bytes, with what is being done; may be empty.
+// numbers. Matrices keep the type they have in the file, block types and affine groups included.
+//   affine    what the config says about MLX's groups, or null; a matrix without scales beside it
+//             is not quantised
+//   progress  shares in [0, 1] of the bytes, with what is being done; may be empty
 // Errors: kNotFound (a missing tensor and the shape that was wanted), kInvalidArgument (another
-// shape), kUnsupported (element type, a tensor without a place), kNoSpace.
+// shape, groups that the config does not expect), kUnsupported (element type, a tensor without a
+// place), kNoSpace.
 Result<ModelWeights> load_weights(const Checkpoint& checkpoint,
                                   const ModelSpec& spec,
+                                  const AffineQuantization* affine,
                                   Backend& backend,
                                   const std::function<void(double, std::string_view)>& progress);
 

@@ -116,9 +116,12 @@ TEST(ModelLoad, UnsupportedConfigsNameTheFolderAndTheWayOut) {
   expect_message(load_changed("llama", gemma, {}),
                  StatusCode::kUnsupported,
                  {"Gemma2ForCausalLM", "LlamaForCausalLM", "cairn-model-"});
-  const auto quantised = [](Json& config) { config["quantization"] = Json{{"bits", 4}}; };
-  expect_message(
-      load_changed("llama", quantised, {}), StatusCode::kUnsupported, {"bits", "unquantised"});
+  const auto quantised = [](Json& config) {
+    config["quantization_config"] = Json{{"bits", 4}, {"quant_method", "gptq"}};
+  };
+  expect_message(load_changed("llama", quantised, {}),
+                 StatusCode::kUnsupported,
+                 {"gptq", "MLX's affine groups", "GGUF"});
   const auto rope = [](Json& config) {
     config["rope_scaling"] = Json{{"rope_type", "su"}, {"factor", 2.0}};
   };
@@ -183,6 +186,14 @@ TEST(ModelLoad, ExtrasOfPublishedFilesArePassedOver) {
     }
   };
   EXPECT_EQ(logits_of_changed("llama", add, *backend), logits_of(oracle_dir("llama"), *backend));
+}
+
+// A layer past num_hidden_layers that has all it needs is one that the config forgot.
+TEST(ModelLoad, AWholeLayerThatTheConfigForgotIsRefused) {
+  const auto shorter = [](Json& config) { config["num_hidden_layers"] = 2; };
+  expect_message(load_changed("llama", shorter, {}),
+                 StatusCode::kInvalidArgument,
+                 {"ordinary layer 2", "num_hidden_layers is 2"});
 }
 
 // bf16 widens to f32 without loss and, at these sizes, to f16 with next to none.
