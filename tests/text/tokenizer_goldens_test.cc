@@ -74,7 +74,12 @@ INSTANTIATE_TEST_SUITE_P(Vocabularies,
                                          Vocabulary{"gptoss", "gptoss", false},
                                          Vocabulary{"gpt4o", "gpt4o", false},
                                          Vocabulary{"gpt35turbo", "gpt35turbo", false},
-                                         Vocabulary{"claude", "claude", false}),
+                                         Vocabulary{"claude", "claude", false},
+                                         Vocabulary{"mistral_v1", "llama2", true},
+                                         Vocabulary{"gemini", "gemini", true},
+                                         Vocabulary{"gemma3", "gemma3", true},
+                                         Vocabulary{"spm-unigram-en", nullptr, false},
+                                         Vocabulary{"tiny-unigram", nullptr, false}),
                          [](const auto& test) {
                            std::string name = test.param.name;
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -186,7 +186,7 @@ TEST(Tokenizer, RefusesWhatItDoesNotKnowByName) {
   constexpr auto kCorruption = StatusCode::kCorruption;
   expect(good, P("/model/type"), "Unigram", kUnsupported, "Unigram");
   expect(good, P("/normalizer"), kind("Lowercase"), kUnsupported, "Lowercase");
-  expect(good, P("/pre_tokenizer"), kind("Metaspace"), kUnsupported, "Metaspace");
+  expect(good, P("/pre_tokenizer"), kind("BertPreTokenizer"), kUnsupported, "BertPreTokenizer");
   expect(good, P("/pre_tokenizer"), nullptr, kUnsupported, "ByteLevel");
   expect(good, P("/decoder"), kind("WordPiece"), kUnsupported, "WordPiece");
   expect(good, P("/decoder"), nullptr, kUnsupported, "decoder");
