@@ -120,6 +120,7 @@ std::string Tokenizer::decode(std::span<const TokenId> ids, bool skip_special_to
 void Tokenizer::append_bytes(TokenId id, bool& is_at_front, std::string& out) const {
   std::string_view bytes = token_bytes(id);
   if (bytes.empty()) return;
+  if (parts_->tokens[id].keeps_space) is_at_front = false;
   if (is_at_front && parts_->front == FrontSpace::kFirstTokenDropped) {
     std::remove_copy(bytes.begin(), bytes.end(), std::back_inserter(out), ' ');
     is_at_front = false;

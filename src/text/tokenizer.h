@@ -21,14 +21,32 @@
 
 namespace cairn {
 
+struct GgufVocabulary;
+
+struct SentencePieceOptions {
+  // Control pieces (<s>) that are spelt out in a text are recognised, which chat templates need and
+  // SentencePiece itself does not do.
+  bool finds_control_pieces = true;
+  bool adds_bos = true;  // what encode() adds when it is asked for special tokens
+  bool adds_eos = false;
+};
+
 class Tokenizer {
  public:
-  // Reads <model_dir>/tokenizer.json, or else <model_dir>/tokenizer.model (SentencePiece). Flags of
-  // added tokens are complete there, so tokenizer_config.json is not needed.
-  // Errors: kNotFound, kIo; kCorruption for a file that is no tokenizer; kUnsupported for a kind
-  // that Cairn does not know, by name.
+  // Reads <model_dir>/tokenizer.json, which is complete. Without it <model_dir>/tokenizer.model
+  // (SentencePiece), with add_bos_token and add_eos_token of tokenizer_config.json if that is
+  // there. Errors: kNotFound, kIo; kCorruption for a file that is no tokenizer; kUnsupported for a
+  // kind that Cairn does not know, by name.
   static Result<std::shared_ptr<const Tokenizer>> load(const std::string& model_dir);
   static Result<std::shared_ptr<const Tokenizer>> from_json(std::string_view tokenizer_json);
+
+  // From the bytes of a SentencePiece .model file (BPE or unigram). Errors as load().
+  static Result<std::shared_ptr<const Tokenizer>> from_sentencepiece(
+      std::string_view model, const SentencePieceOptions& options = {});
+
+  // From what a GGUF file holds. Errors: kCorruption for counts and ids that do not fit together,
+  // kUnsupported for a model or pre-tokenizer that Cairn does not know, by name.
+  static Result<std::shared_ptr<const Tokenizer>> from_gguf(const GgufVocabulary& vocabulary);
 
   Tokenizer(const Tokenizer&) = delete;
   Tokenizer& operator=(const Tokenizer&) = delete;

@@ -15,6 +15,9 @@ namespace {
 // The largest known file has 33 MB (Gemma 3).
 constexpr uint64_t kFileBytesMax = uint64_t{64} << 20U;
 
+// The largest known .model file has 5 MB (XLM-R).
+constexpr uint64_t kModelBytesMax = uint64_t{32} << 20U;
+
 Result<std::shared_ptr<const Tokenizer>> read_root(const simdjson::dom::element& root) {
   TokenizerBuilder builder("tokenizer.json");
   if (!tokenizer_json::member(root, "model")) return builder.damaged("\"model\" is missing");
@@ -59,12 +62,43 @@ Result<simdjson::padded_string> read_padded(const std::string& path) {
   return json;
 }
 
+// tokenizer_config.json may say which tokens a SentencePiece model adds.
+Result<SentencePieceOptions> read_options(const std::string& model_dir) {
+  SentencePieceOptions options;
+  const auto json = read_padded(model_dir + "/tokenizer_config.json");
+  if (!json.is_ok()) {
+    if (json.status().code() == StatusCode::kNotFound) return options;
+    return json.status();
+  }
+  simdjson::dom::parser parser;
+  simdjson::dom::element root;
+  if (parser.parse(*json).get(root) != simdjson::SUCCESS || !root.is_object()) {
+    return Status::corruption(fmt::format("{}/tokenizer_config.json: not a mapping", model_dir));
+  }
+  CAIRN_ASSIGN_OR_RETURN(options.adds_bos,
+                         tokenizer_json::bool_member(root, "add_bos_token", options.adds_bos));
+  CAIRN_ASSIGN_OR_RETURN(options.adds_eos,
+                         tokenizer_json::bool_member(root, "add_eos_token", options.adds_eos));
+  return options;
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const Tokenizer>> Tokenizer::load(const std::string& model_dir) {
-  CAIRN_ASSIGN_OR_RETURN(const simdjson::padded_string json,
-                         read_padded(model_dir + "/tokenizer.json"));
-  auto tokenizer = load_padded(json);
+  const auto json = read_padded(model_dir + "/tokenizer.json");
+  if (json.is_ok()) {
+    auto tokenizer = load_padded(*json);
+    if (!tokenizer.is_ok()) return tokenizer.status().with_prefix(model_dir);
+    return tokenizer;
+  }
+  if (json.status().code() != StatusCode::kNotFound) return json.status();
+  const auto model =
+      read_text_file(posix_file_system(), model_dir + "/tokenizer.model", kModelBytesMax);
+  // Of the two missing files the first is the one to name.
+  if (!model.is_ok() && model.status().code() == StatusCode::kNotFound) return json.status();
+  if (!model.is_ok()) return model.status();
+  CAIRN_ASSIGN_OR_RETURN(const SentencePieceOptions options, read_options(model_dir));
+  auto tokenizer = from_sentencepiece(*model, options);
   if (!tokenizer.is_ok()) return tokenizer.status().with_prefix(model_dir);
   return tokenizer;
 }

@@ -36,6 +36,7 @@ struct Tokenizer::Parts {
     bool is_known = false;
     bool is_added = false;
     bool is_special = false;
+    bool keeps_space = false;  // a space at its front is its own: no FrontSpace takes it
   };
 
   ByteArena arena;            // bytes and spellings of all tokens

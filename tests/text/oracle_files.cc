@@ -35,14 +35,20 @@ Json read_json_or_die(const std::string& path) {
   return std::move(json).value();
 }
 
-std::vector<Json> read_jsonl_gz_or_die(const std::string& path) {
+std::string read_gz_or_die(const std::string& path) {
   const std::string command = "gzip -dc '" + path + "'";
   const auto close = [](FILE* pipe) { CAIRN_CHECK(pclose(pipe) == 0, "gzip failed"); };
   const std::unique_ptr<FILE, decltype(close)> pipe(popen(command.c_str(), "r"), close);
   CAIRN_CHECK(pipe != nullptr, path);
-  std::string text;
+  std::string bytes;
   char buffer[65536];
-  while (const size_t n = std::fread(buffer, 1, sizeof(buffer), pipe.get())) text.append(buffer, n);
+  while (const size_t n = std::fread(buffer, 1, sizeof(buffer), pipe.get()))
+    bytes.append(buffer, n);
+  return bytes;
+}
+
+std::vector<Json> read_jsonl_gz_or_die(const std::string& path) {
+  const std::string text = read_gz_or_die(path);
   std::vector<Json> rows;
   for (size_t pos = 0; pos < text.size();) {
     size_t end = text.find('\n', pos);

@@ -19,6 +19,7 @@ std::optional<std::string> vocab_folder(const std::string& package);
 // Aborts when the file is missing or damaged: a test that has its folder must find its files.
 std::string read_file_or_die(const std::string& path);
 Json read_json_or_die(const std::string& path);
+std::string read_gz_or_die(const std::string& path);
 std::vector<Json> read_jsonl_gz_or_die(const std::string& path);
 
 }  // namespace cairn
