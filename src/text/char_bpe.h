@@ -38,12 +38,13 @@ class JoinFilter {
   }
 
  private:
-  // 128 KiB. The 580,604 merges of Gemma set 7 % of the bits.
+  // 128 KiB. The 580,604 merges of Gemma join 27,575 pairs of characters, 3 % of the bits.
   static constexpr size_t kBits = size_t{1} << 20U;
 
   static size_t bit_of(char32_t left, char32_t right) {
-    const uint64_t key = (uint64_t{left} << 21U) | right;
-    return static_cast<size_t>((key * 0x9E3779B97F4A7C15U) >> 44U);
+    uint64_t key = ((uint64_t{left} << 21U) | right) * 0x9E3779B97F4A7C15U;
+    key = (key ^ (key >> 32U)) * 0xBF58476D1CE4E5B9U;
+    return static_cast<size_t>(key >> 44U);
   }
 
   std::vector<uint64_t> bits_;
