@@ -8,15 +8,8 @@ namespace cairn {
 
 namespace {
 
-// The character that ends at `pos`. Requires pos > 0 and valid UTF-8.
-utf8::Decoded previous_character(std::string_view text, size_t pos) {
-  size_t begin = pos - 1;
-  while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0U) == 0x80U) --begin;
-  return utf8::decode(text.substr(begin, pos - begin));
-}
-
 bool touches_word(std::string_view text, size_t begin, size_t end) {
-  if (begin > 0 && utf8::is_word(previous_character(text, begin).code)) return true;
+  if (begin > 0 && utf8::is_word(utf8::previous(text, begin).code)) return true;
   return end < text.size() && utf8::is_word(utf8::decode(text.substr(end)).code);
 }
 
@@ -64,6 +57,10 @@ AddedTokenFinder::Found AddedTokenFinder::longest_at(std::string_view text, size
   return found;
 }
 
+size_t AddedTokenFinder::longest_prefix(std::string_view text) const {
+  return text.empty() || nodes_.empty() ? 0 : longest_at(text, 0).end;
+}
+
 void AddedTokenFinder::find_all(std::string_view text, std::vector<Match>& out) const {
   if (nodes_.empty()) return;
   size_t done = 0;  // end of the last match, white space that it took along included
@@ -83,7 +80,7 @@ void AddedTokenFinder::find_all(std::string_view text, std::vector<Match>& out) 
     pos = end;
     if (token.is_single_word && touches_word(text, begin, end)) continue;
     while (token.strips_left && begin > done) {
-      const utf8::Decoded c = previous_character(text, begin);
+      const utf8::Decoded c = utf8::previous(text, begin);
       if (!utf8::is_white_space(c.code)) break;
       begin -= c.n_bytes;
     }

@@ -41,6 +41,9 @@ class AddedTokenFinder {
   // Appends the matches in order; they do not overlap. `text` is valid UTF-8.
   void find_all(std::string_view text, std::vector<Match>& out) const;
 
+  // Bytes of the longest content that `text` begins with; 0 when there is none. Flags do not count.
+  size_t longest_prefix(std::string_view text) const;
+
  private:
   static constexpr uint32_t kNone = ~uint32_t{0};
 

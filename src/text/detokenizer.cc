@@ -12,7 +12,7 @@ Detokenizer::Detokenizer(std::shared_ptr<const Tokenizer> tokenizer, bool skip_s
 std::string Detokenizer::append(TokenId id) {
   std::string out;
   if (skip_special_tokens_ && tokenizer_->is_special(id)) return out;
-  pending_ += tokenizer_->token_bytes(id);
+  tokenizer_->append_bytes(id, is_at_front_, pending_);
   pending_.erase(0, utf8::append_lossy(out, pending_));
   return out;
 }
@@ -20,6 +20,7 @@ std::string Detokenizer::append(TokenId id) {
 std::string Detokenizer::finish() {
   std::string out = utf8::lossy(pending_);
   pending_.clear();
+  is_at_front_ = true;
   return out;
 }
 

@@ -26,7 +26,8 @@ class Detokenizer {
  private:
   std::shared_ptr<const Tokenizer> tokenizer_;
   bool skip_special_tokens_;
-  std::string pending_;  // the bytes of an unfinished character, at most 3
+  bool is_at_front_ = true;  // no text so far: a leading space may have to go
+  std::string pending_;      // the bytes of an unfinished character, at most 3
 };
 
 }  // namespace cairn

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 
 #include "base/check.h"
+#include "text/utf8.h"
 
 namespace cairn {
 
@@ -44,12 +46,102 @@ std::string convert(std::string_view text, NormalForm form) {
   return out;
 }
 
+// One overload a step: the new text, or nothing when it stays as it is. `text` is not empty.
+std::optional<std::string> run(NormalForm form, std::string_view text) {
+  if (is_unchanged(text, form)) return std::nullopt;
+  return convert(text, form);
+}
+
+std::optional<std::string> run(const PrependText& step, std::string_view text) {
+  return step.text + std::string(text);
+}
+
+std::optional<std::string> run(const ReplaceText& step, std::string_view text) {
+  size_t next = text.find(step.from);
+  if (next == std::string_view::npos) return std::nullopt;
+  std::string out;
+  out.reserve(text.size() + text.size() / 2);
+  size_t done = 0;
+  for (; next != std::string_view::npos; next = text.find(step.from, done)) {
+    out += text.substr(done, next - done);
+    out += step.to;
+    done = next + step.from.size();
+  }
+  out += text.substr(done);
+  return out;
+}
+
+std::optional<std::string> run(const ReplaceMatches& step, std::string_view text) {
+  Regex::Matcher matcher(step.pattern);
+  std::optional<std::string> out;
+  size_t done = 0;
+  for (size_t pos = 0; pos < text.size();) {
+    const auto match = matcher.find(text, pos);
+    if (!match || match->begin >= text.size()) break;
+    if (match->begin == match->end) {
+      pos = match->begin + utf8::decode(text.substr(match->begin)).n_bytes;
+      continue;
+    }
+    if (!out) out.emplace();
+    *out += text.substr(done, match->begin - done);
+    *out += step.to;
+    done = pos = match->end;
+  }
+  if (out) *out += text.substr(done);
+  return out;
+}
+
+std::optional<std::string> run(const StripSpace& step, std::string_view text) {
+  std::string_view rest = text;
+  while (step.strips_left && !rest.empty()) {
+    const utf8::Decoded c = utf8::decode(rest);
+    if (!utf8::is_white_space(c.code)) break;
+    rest.remove_prefix(c.n_bytes);
+  }
+  while (step.strips_right && !rest.empty()) {
+    const utf8::Decoded c = utf8::previous(rest, rest.size());
+    if (!utf8::is_white_space(c.code)) break;
+    rest.remove_suffix(c.n_bytes);
+  }
+  if (rest.size() == text.size()) return std::nullopt;
+  return std::string(rest);
+}
+
+std::optional<std::string> run(const MapGraphemes& step, std::string_view text) {
+  constexpr size_t kWholeBytesMax = 5;
+  std::string out;
+  out.reserve(text.size());
+  for (size_t pos = 0; pos < text.size();) {
+    std::string_view cluster = text.substr(pos, utf8::first_grapheme(text.substr(pos)));
+    pos += cluster.size();
+    if (cluster.size() <= kWholeBytesMax) {
+      if (const auto rule = step.map.find_shortest(cluster)) {
+        out += rule->replacement;
+        continue;
+      }
+    }
+    while (!cluster.empty()) {
+      const std::string_view character = cluster.substr(0, utf8::decode(cluster).n_bytes);
+      const auto rule = step.map.find_shortest(character);
+      out += rule ? rule->replacement : character;
+      cluster.remove_prefix(character.size());
+    }
+  }
+  return out;
+}
+
+std::optional<std::string> run(const SentencePieceRules& step, std::string_view text) {
+  return step.normalize(text);
+}
+
 }  // namespace
 
 std::string_view Normalizer::normalize(std::string_view text, std::string& scratch) const {
-  for (const NormalForm form : forms_) {
-    if (is_unchanged(text, form)) continue;
-    scratch = convert(text, form);
+  for (const Step& step : steps_) {
+    if (text.empty()) break;
+    auto next = std::visit([text](const auto& known) { return run(known, text); }, step);
+    if (!next) continue;
+    scratch = std::move(*next);
     text = scratch;
   }
   return text;

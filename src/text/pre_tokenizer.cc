@@ -78,6 +78,32 @@ void apply(const Split& split,
 
 }  // namespace
 
+std::string_view PreTokenizer::mark(std::string_view text,
+                                    bool is_start,
+                                    std::string& scratch) const {
+  if (text.empty()) return text;
+  const bool may_add = front_.when == FrontMark::When::kAlways ||
+                       (front_.when == FrontMark::When::kAtStart && is_start);
+  const bool has_mark =
+      text.starts_with(front_.mark) || (front_.replaces_spaces && text.front() == ' ');
+  const bool adds = may_add && !has_mark;
+  if (!adds && (!front_.replaces_spaces || text.find(' ') == std::string_view::npos)) return text;
+  scratch.clear();
+  if (adds) scratch += front_.mark;
+  if (!front_.replaces_spaces) {
+    scratch += text;
+    return scratch;
+  }
+  for (const char c : text) {
+    if (c == ' ') {
+      scratch += front_.mark;
+    } else {
+      scratch += c;
+    }
+  }
+  return scratch;
+}
+
 void PreTokenizer::split(std::string_view text, std::vector<Piece>& out) const {
   if (text.empty()) return;
   std::vector<Piece> pieces{{0, text.size()}};

@@ -1,10 +1,9 @@
-// Text to token ids and back, as a model's tokenizer.json says.
+// Text to token ids and back, as a model's own files say.
 //
-// Supported: byte-level BPE (GPT-2, Qwen, Llama 3, DeepSeek, o200k and their like): added tokens,
-// Unicode normal forms, splits by regular expression, merges, the post-processor's extra tokens and
-// the byte-level decoder. Everything else is refused at load with its name.
-// Format: docs of Hugging Face tokenizers 0.20, file version "1.0".
-// Thread: immutable after load; any thread.
+// Files: tokenizer.json (byte-level BPE, SentencePiece-like BPE over characters, unigram),
+// SentencePiece's .model, and the vocabulary inside a GGUF file. What Cairn does not know is
+// refused at load, by name; docs/formats/tokenizers.md lists what it knows. Thread: immutable after
+// load; any thread.
 #pragma once
 
 #include <cstddef>
@@ -22,14 +21,32 @@
 
 namespace cairn {
 
+struct GgufVocabulary;
+
+struct SentencePieceOptions {
+  // Control pieces (<s>) that are spelt out in a text are recognised, which chat templates need and
+  // SentencePiece itself does not do.
+  bool finds_control_pieces = true;
+  bool adds_bos = true;  // what encode() adds when it is asked for special tokens
+  bool adds_eos = false;
+};
+
 class Tokenizer {
  public:
-  // Reads <model_dir>/tokenizer.json. Added-token flags are complete there, so
-  // tokenizer_config.json is not needed.
-  // Errors: kNotFound, kIo; kCorruption for a file that is no tokenizer; kUnsupported for a kind
-  // that Cairn does not know, by name.
+  // Reads <model_dir>/tokenizer.json, which is complete. Without it <model_dir>/tokenizer.model
+  // (SentencePiece), with add_bos_token and add_eos_token of tokenizer_config.json if that is
+  // there. Errors: kNotFound, kIo; kCorruption for a file that is no tokenizer; kUnsupported for a
+  // kind that Cairn does not know, by name.
   static Result<std::shared_ptr<const Tokenizer>> load(const std::string& model_dir);
   static Result<std::shared_ptr<const Tokenizer>> from_json(std::string_view tokenizer_json);
+
+  // From the bytes of a SentencePiece .model file (BPE or unigram). Errors as load().
+  static Result<std::shared_ptr<const Tokenizer>> from_sentencepiece(
+      std::string_view model, const SentencePieceOptions& options = {});
+
+  // From what a GGUF file holds. Errors: kCorruption for counts and ids that do not fit together,
+  // kUnsupported for a model or pre-tokenizer that Cairn does not know, by name.
+  static Result<std::shared_ptr<const Tokenizer>> from_gguf(const GgufVocabulary& vocabulary);
 
   Tokenizer(const Tokenizer&) = delete;
   Tokenizer& operator=(const Tokenizer&) = delete;
@@ -47,6 +64,10 @@ class Tokenizer {
   // The text of a whole sequence. Unknown ids are skipped; bytes that form no character become
   // U+FFFD. Text that comes token by token goes through a Detokenizer.
   std::string decode(std::span<const TokenId> ids, bool skip_special_tokens) const;
+
+  // Appends what the id contributes as the next token of a text. `is_at_front` is true for the
+  // first token; it is set to false once there is some text, for the tokens after.
+  void append_bytes(TokenId id, bool& is_at_front, std::string& out) const;
 
   // The raw bytes that the id contributes in the middle of a text, perhaps part of a character.
   // Empty for unknown ids. Valid as long as the tokenizer.
@@ -66,7 +87,7 @@ class Tokenizer {
   const Digest& digest() const;
 
  private:
-  friend class TokenizerLoader;
+  friend class TokenizerBuilder;
   struct Parts;
   explicit Tokenizer(std::unique_ptr<const Parts> parts);
 

@@ -43,6 +43,12 @@ Decoded decode(std::string_view text) {
   return {code, lead.n_bytes, Validity::kOk};
 }
 
+Decoded previous(std::string_view text, size_t pos) {
+  size_t begin = pos - 1;
+  while (begin > 0 && (static_cast<uint8_t>(text[begin]) & 0xC0U) == 0x80U) --begin;
+  return decode(text.substr(begin, pos - begin));
+}
+
 void append(std::string& out, char32_t code) {
   const auto put = [&out](char32_t byte) { out.push_back(static_cast<char>(byte)); };
   if (code < 0x80) {
@@ -119,6 +125,23 @@ bool is_white_space(char32_t code) {
   return (code >= 0x09 && code <= 0x0D) || code == 0x20 || code == 0x85 || code == 0xA0 ||
          code == 0x1680 || (code >= 0x2000 && code <= 0x200A) || code == 0x2028 || code == 0x2029 ||
          code == 0x202F || code == 0x205F || code == 0x3000;
+}
+
+size_t first_grapheme(std::string_view text) {
+  Decoded c = decode(text);
+  size_t pos = c.n_bytes;
+  utf8proc_int32_t state = 0;
+  while (pos < text.size()) {
+    const Decoded next = decode(text.substr(pos));
+    if (utf8proc_grapheme_break_stateful(static_cast<utf8proc_int32_t>(c.code),
+                                         static_cast<utf8proc_int32_t>(next.code),
+                                         &state)) {
+      break;
+    }
+    pos += next.n_bytes;
+    c = next;
+  }
+  return pos;
 }
 
 bool is_word(char32_t code) {

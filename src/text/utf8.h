@@ -29,6 +29,9 @@ struct Decoded {
 // Reads the first character. Requires a non-empty text.
 Decoded decode(std::string_view text);
 
+// The character that ends at `pos`. Requires pos > 0 and valid UTF-8.
+Decoded previous(std::string_view text, size_t pos);
+
 // Appends the character; surrogates and values past U+10FFFF are written as U+FFFD.
 void append(std::string& out, char32_t code);
 
@@ -46,6 +49,10 @@ size_t length(std::string_view text);
 
 // Unicode's White_Space property.
 bool is_white_space(char32_t code);
+
+// Bytes of the first extended grapheme cluster: what a reader sees as one character (Unicode 15
+// Standard Annex 29). Requires a non-empty text of valid UTF-8.
+size_t first_grapheme(std::string_view text);
 
 // What \w means in the regular expressions of tokenizers: letters, marks, digits, connectors.
 bool is_word(char32_t code);

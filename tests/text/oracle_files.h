@@ -10,13 +10,16 @@
 
 namespace cairn {
 
-// The folder that the variable names, or nothing.
-std::optional<std::string> oracle_folder();  // <CAIRN_ORACLES>/text
+// The folder that the variable names, or nothing. <CAIRN_ORACLES>/text
+std::optional<std::string> oracle_folder();
+
+// Nothing too when this vocabulary has not been fetched.
 std::optional<std::string> vocab_folder(const std::string& package);
 
 // Aborts when the file is missing or damaged: a test that has its folder must find its files.
 std::string read_file_or_die(const std::string& path);
 Json read_json_or_die(const std::string& path);
+std::string read_gz_or_die(const std::string& path);
 std::vector<Json> read_jsonl_gz_or_die(const std::string& path);
 
 }  // namespace cairn

@@ -20,7 +20,7 @@ std::vector<std::string> split(const std::string& text,
   std::vector<Split> splits;
   splits.push_back({std::move(regex).value(), behavior, is_inverted});
   std::vector<Piece> pieces;
-  PreTokenizer(std::move(splits), false).split(text, pieces);
+  PreTokenizer(std::move(splits)).split(text, pieces);
   std::vector<std::string> out;
   for (const Piece& piece : pieces)
     out.push_back(text.substr(piece.begin, piece.end - piece.begin));
@@ -75,7 +75,7 @@ TEST(PreTokenizer, StepsFollowOneAnother) {
   splits.push_back({Regex::compile(R"(\p{N}{1,3})").value(), SplitBehavior::kIsolated, false});
   splits.push_back({Regex::compile(R"([a-z]+)").value(), SplitBehavior::kIsolated, false});
   std::vector<Piece> pieces;
-  PreTokenizer(std::move(splits), false).split("ab1234!", pieces);
+  PreTokenizer(std::move(splits)).split("ab1234!", pieces);
   ASSERT_EQ(pieces.size(), 4U);
   EXPECT_EQ(pieces[1].begin, 2U);
   EXPECT_EQ(pieces[1].end, 5U);
@@ -95,8 +95,14 @@ TEST(Regex, HostilePatternsEnd) {
   EXPECT_EQ(matcher.find(std::string(40, 'a') + "b", 0), std::nullopt);
 }
 
+Normalizer normalizer(Normalizer::Step step) {
+  std::vector<Normalizer::Step> steps;
+  steps.push_back(std::move(step));
+  return Normalizer(std::move(steps));
+}
+
 TEST(Normalizer, ComposesOnlyWhereNeeded) {
-  const Normalizer nfc({NormalForm::kNfc});
+  const Normalizer nfc = normalizer(NormalForm::kNfc);
   std::string scratch;
   const std::string plain = "caf\u00E9";
   EXPECT_EQ(nfc.normalize(plain, scratch).data(), plain.data());
@@ -107,9 +113,9 @@ TEST(Normalizer, ComposesOnlyWhereNeeded) {
 
 TEST(Normalizer, CompatibilityForms) {
   std::string scratch;
-  EXPECT_EQ(Normalizer({NormalForm::kNfkc}).normalize("ﬁ①", scratch), "fi1");
-  EXPECT_EQ(Normalizer({NormalForm::kNfd}).normalize("\u00E9", scratch), "e\u0301");
-  EXPECT_EQ(Normalizer({NormalForm::kNfkd}).normalize("\u00E9ﬁ", scratch), "e\u0301fi");
+  EXPECT_EQ(normalizer(NormalForm::kNfkc).normalize("ﬁ①", scratch), "fi1");
+  EXPECT_EQ(normalizer(NormalForm::kNfd).normalize("\u00E9", scratch), "e\u0301");
+  EXPECT_EQ(normalizer(NormalForm::kNfkd).normalize("\u00E9ﬁ", scratch), "e\u0301fi");
   EXPECT_EQ(Normalizer().normalize("e\u0301", scratch), "e\u0301");
 }
 

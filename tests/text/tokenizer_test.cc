@@ -186,7 +186,7 @@ TEST(Tokenizer, RefusesWhatItDoesNotKnowByName) {
   constexpr auto kCorruption = StatusCode::kCorruption;
   expect(good, P("/model/type"), "Unigram", kUnsupported, "Unigram");
   expect(good, P("/normalizer"), kind("Lowercase"), kUnsupported, "Lowercase");
-  expect(good, P("/pre_tokenizer"), kind("Metaspace"), kUnsupported, "Metaspace");
+  expect(good, P("/pre_tokenizer"), kind("BertPreTokenizer"), kUnsupported, "BertPreTokenizer");
   expect(good, P("/pre_tokenizer"), nullptr, kUnsupported, "ByteLevel");
   expect(good, P("/decoder"), kind("WordPiece"), kUnsupported, "WordPiece");
   expect(good, P("/decoder"), nullptr, kUnsupported, "decoder");
@@ -237,6 +237,108 @@ TEST(Tokenizer, SplitByAStringIsLiteral) {
                                      "test")
                               .value();
   EXPECT_EQ(make(json)->encode("caa.\\E[bab", false), (std::vector<TokenId>{2, 0, 1, 3}));
+}
+
+// Letters, U+2581, "U+2581 a", bytes: the shape of a converted SentencePiece vocabulary.
+Json small_spm_tokenizer() {
+  return parse_json(R"({
+    "added_tokens": [{"id": 5, "content": "<s>", "special": true, "normalized": false}],
+    "normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "\u2581"},
+      {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}]},
+    "pre_tokenizer": null, "post_processor": null,
+    "decoder": {"type": "Sequence", "decoders": [
+      {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "},
+      {"type": "ByteFallback"}, {"type": "Fuse"},
+      {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
+    "model": {"type": "BPE", "byte_fallback": true, "fuse_unk": true, "unk_token": "<unk>",
+      "vocab": {"<unk>": 0, "a": 1, "b": 2, "\u2581": 3, "\u2581a": 4, "<0xC3>": 6, "<0xA9>": 7},
+      "merges": ["\u2581 a"]}})",
+                    "test")
+      .value();
+}
+
+TEST(Tokenizer, OneSpaceGoesInFrontAndComesOffAgain) {
+  const auto tokenizer = make(small_spm_tokenizer());
+  EXPECT_EQ(tokenizer->encode("a a", false), (std::vector<TokenId>{4, 4}));
+  EXPECT_EQ(tokenizer->encode("a<s>a", false), (std::vector<TokenId>{4, 5, 4}));
+  EXPECT_EQ(tokenizer->encode("\u00E9z", false), (std::vector<TokenId>{3, 6, 7, 0}));
+  const std::vector<TokenId> ids = {5, 4, 4, 6, 7, 2};
+  EXPECT_EQ(tokenizer->decode(ids, true), "a a\u00E9b");
+  EXPECT_EQ(stream(tokenizer, ids, true), "a a\u00E9b");
+  EXPECT_EQ(tokenizer->decode(ids, false), "<s> a a\u00E9b");  // the space is not at the front
+  EXPECT_EQ(stream(tokenizer, ids, false), "<s> a a\u00E9b");
+  EXPECT_EQ(tokenizer->decode(std::vector<TokenId>{3, 4}, true), " a");
+  EXPECT_EQ(tokenizer->token_bytes(4), " a");
+  EXPECT_EQ(tokenizer->find_token(" a"), 4U);
+}
+
+TEST(Tokenizer, MetaspaceMarksEveryTextOrTheFirst) {
+  Json json = small_spm_tokenizer();
+  json["normalizer"] = nullptr;
+  json["decoder"] = {{"type", "Metaspace"}, {"replacement", "\u2581"}};
+  json["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "\u2581"}, {"split", true}};
+  const auto encoded = [&](const char* scheme, const std::string& text) {
+    json["pre_tokenizer"]["prepend_scheme"] = scheme;
+    return make(json)->encode(text, false);
+  };
+  EXPECT_EQ(encoded("always", "a<s>a a"), (std::vector<TokenId>{4, 5, 4, 4}));
+  EXPECT_EQ(encoded("first", "a<s>a a"), (std::vector<TokenId>{4, 5, 1, 4}));
+  EXPECT_EQ(encoded("never", "a<s>a a"), (std::vector<TokenId>{1, 5, 1, 4}));
+  EXPECT_EQ(encoded("always", " a"), (std::vector<TokenId>{4}));
+  EXPECT_EQ(make(json)->decode(std::vector<TokenId>{4, 4}, true), "a a");
+}
+
+TEST(Tokenizer, UnigramModels) {
+  Json json = small_spm_tokenizer();
+  json["model"] = parse_json(R"({"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], ["a", -1],
+    ["b", -2], ["\u2581", -3], ["\u2581ab", -5], ["ab", -4]]})",
+                             "test")
+                      .value();
+  json["added_tokens"] = Json::array();
+  const auto tokenizer = make(json);
+  EXPECT_EQ(tokenizer->encode("ab ba", false), (std::vector<TokenId>{4, 3, 2, 1}));
+  EXPECT_EQ(tokenizer->encode("z", false), (std::vector<TokenId>{3, 0}));
+  EXPECT_EQ(tokenizer->decode(std::vector<TokenId>{4, 3, 2, 1}, true), "ab ba");
+  json["model"]["unk_id"] = nullptr;
+  EXPECT_EQ(refusal(json).code(), StatusCode::kUnsupported);
+  json["model"]["unk_id"] = 6;
+  EXPECT_EQ(refusal(json).code(), StatusCode::kUnsupported);
+  json["model"]["unk_id"] = 0;
+  json["model"]["vocab"][2] = Json::array({"b"});
+  EXPECT_NE(refusal(json).message().find("entry 2"), std::string::npos);
+}
+
+TEST(Tokenizer, DecodersThatCannotBeStreamedAreRefused) {
+  const auto expect = [](const char* decoders, const char* named) {
+    Json json = small_spm_tokenizer();
+    json["decoder"]["decoders"] = parse_json(decoders, "test").value();
+    const Status status = refusal(json);
+    EXPECT_EQ(status.code(), StatusCode::kUnsupported) << status.to_string();
+    EXPECT_NE(status.message().find(named), std::string::npos) << status.message();
+  };
+  expect(R"([{"type": "Fuse"}, {"type": "ByteFallback"}])", "ByteFallback");
+  expect(R"([{"type": "Strip", "content": " ", "start": 1, "stop": 0}])", "Strip");
+  expect(R"([{"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 0, "stop": 1}])",
+         "Strip");
+  expect(R"([{"type": "Replace", "pattern": {"Regex": "x"}, "content": ""}])", "string");
+  expect(R"([{"type": "Replace", "pattern": {"String": "x"}, "content": "yy"}])", "longer");
+  expect(R"([{"type": "BPEDecoder"}])", "BPEDecoder");
+  expect(R"([{"type": "ByteLevel"}])", "ByteLevel");
+}
+
+TEST(Tokenizer, NormalizersThatBlowTextsUpAreRefused) {
+  Json json = small_spm_tokenizer();
+  Json step = json["normalizer"]["normalizers"][1];
+  step["content"] = std::string(64, 'x');
+  json["normalizer"]["normalizers"] = Json::array({step, step});
+  EXPECT_TRUE(Tokenizer::from_json(json.dump()).is_ok());
+  json["normalizer"]["normalizers"] = Json::array({step, step, step});
+  EXPECT_EQ(refusal(json).code(), StatusCode::kUnsupported);
+  step["content"] = std::string(65, 'x');
+  json["normalizer"]["normalizers"] = Json::array({step});
+  EXPECT_EQ(refusal(json).code(), StatusCode::kUnsupported);
+  json["normalizer"] = {{"type", "Precompiled"}, {"precompiled_charsmap", "AAA"}};
+  EXPECT_NE(refusal(json).message().find("base64"), std::string::npos);
 }
 
 TEST(Detokenizer, NeverEmitsHalfACharacter) {

@@ -1,0 +1,84 @@
+// Puts a Tokenizer together; every reader of a vocabulary file goes through it.
+//
+// Order: reserve(), then the tokens, then finish(). Whatever changes encoding or decoding enters
+// the digest: tokens and added tokens here, all else by the reader.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/coding.h"
+#include "base/result.h"
+#include "text/tokenizer_parts.h"
+
+namespace cairn {
+
+// Everything that enters the digest, one length-prefixed field after another.
+class Fingerprint {
+ public:
+  void text(std::string_view value) { bytes_.text(value); }
+
+  void number(uint64_t value) { bytes_.u64(value); }
+
+  void numbers(const std::vector<TokenId>& values) {
+    number(values.size());
+    for (const TokenId value : values) bytes_.u32(value);
+  }
+
+  Digest finish() { return sha256(bytes_.view()); }
+
+ private:
+  ByteWriter bytes_;
+};
+
+class TokenizerBuilder {
+ public:
+  using Parts = Tokenizer::Parts;
+
+  // `source` begins every error message ("tokenizer.json").
+  explicit TokenizerBuilder(std::string source);
+
+  Status damaged(std::string_view what) const;
+  Status unsupported(std::string_view what) const;
+
+  // Makes room for ids up to id_max. Errors: kCorruption when that is far beyond n_entries: a file
+  // cannot ask for more memory than it has entries.
+  Status reserve(uint64_t id_max, size_t n_entries);
+
+  // A vocabulary entry. Errors: kCorruption when the id has one already.
+  Status place_token(TokenId id, std::string_view bytes);
+
+  // An added token wins over the vocabulary's entry of the same id. Errors: kCorruption when the id
+  // has an added token already.
+  Status place_added_token(AddedToken token, std::string_view bytes);
+
+  bool is_known(uint64_t id) const {
+    return id < parts_->tokens.size() && parts_->tokens[static_cast<size_t>(id)].is_known;
+  }
+
+  const Parts::Token& token(TokenId id) const { return parts_->tokens[id]; }
+
+  TokenId vocab_end() const { return static_cast<TokenId>(parts_->tokens.size()); }
+
+  // normalizer, pre_tokenizer, model, front, prefix and suffix are the reader's to fill.
+  Parts& parts() { return *parts_; }
+
+  Fingerprint& fingerprint() { return fingerprint_; }
+
+  //   normalizes_added  the contents of added tokens that are looked for in normalised text are
+  //                     normalised themselves
+  std::shared_ptr<const Tokenizer> finish(bool normalizes_added);
+
+ private:
+  AddedTokenFinder make_finder(bool for_normalized, bool normalizes) const;
+
+  std::string source_;
+  std::unique_ptr<Parts> parts_;
+  Fingerprint fingerprint_;
+};
+
+}  // namespace cairn
