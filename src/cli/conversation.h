@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/result.h"
 #include "cli/local_session.h"
+#include "cli/model_text.h"
 
 namespace cairn::cli {
 

@@ -81,7 +81,7 @@ void attach_store(Engine& engine, const CacheFlags& flags) {
 Result<std::unique_ptr<LocalSession>> LocalSession::open(const LocalFlags& flags, uint32_t n_ids) {
   std::unique_ptr<LocalSession> session(new LocalSession());
   CAIRN_ASSIGN_OR_RETURN(session->model_dir_, resolve_model(flags.model));
-  CAIRN_ASSIGN_OR_RETURN(session->generation_config_, load_generation_config(session->model_dir_));
+  CAIRN_ASSIGN_OR_RETURN(session->generation_config_, load_generation(session->model_dir_));
   CAIRN_ASSIGN_OR_RETURN(session->backend_, flags.compute.make_backend());
   CAIRN_ASSIGN_OR_RETURN(std::unique_ptr<Model> model,
                          load_model(session->model_dir_, *session->backend_));

@@ -9,7 +9,7 @@
 #include "base/file_system.h"
 #include "base/log.h"
 #include "base/options.h"
-#include "cli/model_paths.h"
+#include "formats/model_config.h"
 
 namespace cairn::cli {
 
@@ -84,27 +84,6 @@ Result<uint32_t> context_for(const ModelSpec& spec, std::optional<uint64_t> aske
   return static_cast<uint32_t>(*asked);
 }
 
-Result<TextParts> load_text_parts(const std::string& model_dir, const std::string& template_file) {
-  TextParts parts;
-  auto tokenizer = Tokenizer::load(model_dir);
-  if (tokenizer.status().code() == StatusCode::kNotFound) {
-    return Status::not_found(
-        fmt::format("model {} has no tokenizer.json, so it cannot take text; add the file, or use "
-                    "`cairn score` and `cairn generate-ids`, which take ids",
-                    model_dir));
-  }
-  CAIRN_ASSIGN_OR_RETURN(parts.tokenizer, std::move(tokenizer));
-  std::optional<std::string> own_template;
-  if (!template_file.empty()) own_template = template_file;
-  auto chat = ChatFormat::load(model_dir, own_template);
-  if (chat.is_ok()) {
-    parts.chat = std::make_shared<const ChatFormat>(std::move(*chat));
-  } else if (chat.status().code() != StatusCode::kNotFound || !template_file.empty()) {
-    return chat.status();
-  }
-  return parts;
-}
-
 Result<std::unique_ptr<Model>> load_model(const std::string& model_dir, Backend& backend) {
   LoadOptions options;
   options.identity_cache_dir = default_cache_dir() + "/identity";
@@ -120,6 +99,12 @@ Result<std::unique_ptr<Model>> load_model(const std::string& model_dir, Backend&
   auto model = Model::load(model_dir, backend, options);
   if (printed) std::fprintf(stderr, "\r\033[K");
   return model;
+}
+
+Result<GenerationConfig> load_generation(const std::string& model_dir) {
+  CAIRN_ASSIGN_OR_RETURN(const std::shared_ptr<const Checkpoint> checkpoint,
+                         Checkpoint::open(model_dir));
+  return load_model_generation_config(*checkpoint);
 }
 
 std::vector<TokenId> stop_ids_of(const GenerationConfig& generation, uint32_t n_ids) {

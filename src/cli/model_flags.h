@@ -15,8 +15,6 @@
 #include "formats/hf_config.h"
 #include "kernels/backend.h"
 #include "model/model.h"
-#include "text/chat_format.h"
-#include "text/tokenizer.h"
 
 namespace cairn::cli {
 
@@ -53,17 +51,11 @@ inline constexpr uint64_t kDefaultContext = 32768;
 // Errors: kInvalidArgument when more is asked for than the model has, with both numbers.
 Result<uint32_t> context_for(const ModelSpec& spec, std::optional<uint64_t> asked);
 
-// Text side of a model folder; needs no weights.
-struct TextParts {
-  std::shared_ptr<const Tokenizer> tokenizer;
-  std::shared_ptr<const ChatFormat> chat;  // null without a chat template
-};
-
-// `template_file`: replaces the folder's own template when not empty.
-Result<TextParts> load_text_parts(const std::string& model_dir, const std::string& template_file);
-
 // Weights, with a progress line on standard error when it is a terminal and loading takes long.
 Result<std::unique_ptr<Model>> load_model(const std::string& model_dir, Backend& backend);
+
+// What the authors recommend for generating, and the ids that end a reply; from the model's files.
+Result<GenerationConfig> load_generation(const std::string& model_dir);
 
 // Ids that end a reply: of generation_config, else of config. One that is not below `n_ids` can
 // never come and is worth a warning.

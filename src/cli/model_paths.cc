@@ -46,30 +46,25 @@ Result<std::string> resolve_model(const std::string& text) {
   const fs::path path(text);
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status)) {
-    return Status::not_found(fmt::format(
-        "model \"{}\": no such file or folder; give the path of a Hugging Face folder, or \"demo\"",
-        text));
-  }
-  if (fs::is_directory(status)) return path.string();
-  const std::string extension = path.extension().string();
-  if (extension == ".gguf") {
-    return Status::unsupported(
-        fmt::format("model \"{}\" is a GGUF file, which this version cannot run; give a Hugging "
-                    "Face folder with "
-                    "config.json and safetensors weights (bf16, f16 or f32)",
+    return Status::not_found(
+        fmt::format("model \"{}\": no such file or folder; give the path of a Hugging Face folder "
+                    "or a GGUF file, "
+                    "or \"demo\"",
                     text));
   }
-  return Status::unsupported(
-      fmt::format("model \"{}\" is a file; give the Hugging Face folder that holds it (config.json "
-                  "beside the weights)",
-                  text));
+  if (fs::is_directory(status)) return path.string();
+  if (path.extension() == ".gguf") return path.string();
+  return Status::unsupported(fmt::format(
+      "model \"{}\" is a file; give a GGUF file, or the Hugging Face folder that holds it "
+      "(config.json beside the weights)",
+      text));
 }
 
 std::string default_model_name(const std::string& text) {
   if (text == kDemoName) return text;
   fs::path path = fs::path(text).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
-  std::string name = path.filename().string();
+  std::string name = path.extension() == ".gguf" ? path.stem().string() : path.filename().string();
   return name.empty() || name == "." ? "model" : name;
 }
 

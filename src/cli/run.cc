@@ -10,6 +10,7 @@
 #include "cli/conversation.h"
 #include "cli/local_session.h"
 #include "cli/model_paths.h"
+#include "cli/model_text.h"
 
 namespace cairn::cli {
 namespace {

@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/local_session.h"
 #include "cli/model_paths.h"
+#include "cli/model_text.h"
 #include "cli/signal_watcher.h"
 #include "server/server.h"
 
@@ -47,7 +48,7 @@ Result<std::shared_ptr<const ServedModel>> add_model(Engine& engine,
                                                      const ServeFlags& flags) {
   CAIRN_ASSIGN_OR_RETURN(const std::string dir, resolve_model(named.path));
   CAIRN_ASSIGN_OR_RETURN(const TextParts text, load_text_parts(dir, flags.template_file));
-  CAIRN_ASSIGN_OR_RETURN(const GenerationConfig generation, load_generation_config(dir));
+  CAIRN_ASSIGN_OR_RETURN(const GenerationConfig generation, load_generation(dir));
   CAIRN_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, load_model(dir, backend));
   if (!text.chat)
     log_warning("model {} has no chat template: /v1/completions works, chat does not", named.name);

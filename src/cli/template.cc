@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/model_flags.h"
 #include "cli/model_paths.h"
+#include "cli/model_text.h"
 #include "text/chat_format.h"
 #include "text/chat_template.h"
 
@@ -94,9 +95,7 @@ Status run(const TemplateFlags& flags) {
     CAIRN_ASSIGN_OR_RETURN(now, parse_now(flags.now));
   }
   CAIRN_ASSIGN_OR_RETURN(const std::string dir, resolve_model(flags.model));
-  std::optional<std::string> own_template;
-  if (!flags.template_file.empty()) own_template = flags.template_file;
-  CAIRN_ASSIGN_OR_RETURN(const ChatFormat format, ChatFormat::load(dir, own_template));
+  CAIRN_ASSIGN_OR_RETURN(const ChatFormat format, load_chat_format(dir, flags.template_file));
   if (!flags.jsonl.empty()) return run_jsonl(format, flags.jsonl, now);
 
   CAIRN_ASSIGN_OR_RETURN(const Json parsed, read_json_file(flags.messages));

@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/model_flags.h"
 #include "cli/model_paths.h"
+#include "cli/model_text.h"
 
 namespace cairn::cli {
 namespace {
@@ -56,7 +57,7 @@ Status run_jsonl(const Tokenizer& tokenizer, const std::string& path) {
 
 Status run(const TokenizeFlags& flags) {
   CAIRN_ASSIGN_OR_RETURN(const std::string dir, resolve_model(flags.model));
-  CAIRN_ASSIGN_OR_RETURN(const std::shared_ptr<const Tokenizer> tokenizer, Tokenizer::load(dir));
+  CAIRN_ASSIGN_OR_RETURN(const std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(dir));
   if (!flags.jsonl.empty()) return run_jsonl(*tokenizer, flags.jsonl);
   std::string text = flags.text;
   if (!flags.file.empty()) {

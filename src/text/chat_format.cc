@@ -127,6 +127,14 @@ Result<ChatFormat> ChatFormat::load(const std::string& model_dir,
   return ChatFormat(std::move(main_template), std::move(tool_template));
 }
 
+Result<ChatFormat> ChatFormat::from_source(std::string_view source,
+                                           std::string_view name,
+                                           SpecialTokens special_tokens) {
+  CAIRN_ASSIGN_OR_RETURN(ChatTemplate given,
+                         ChatTemplate::parse(source, name, std::move(special_tokens)));
+  return ChatFormat(std::move(given), std::nullopt);
+}
+
 Result<std::string> ChatFormat::render(const TemplateInputs& inputs, RenderError* error) const {
   const bool has_tools = inputs.tools.is_array() && !inputs.tools.empty();
   if (has_tools && tool_template_) return tool_template_->render(inputs, error);

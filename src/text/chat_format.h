@@ -22,6 +22,12 @@ class ChatFormat {
   static Result<ChatFormat> load(const std::string& model_dir,
                                  const std::optional<std::string>& template_path = std::nullopt);
 
+  // One template, and the special tokens that it may print. `name` is for errors.
+  // Errors: kInvalidArgument.
+  static Result<ChatFormat> from_source(std::string_view source,
+                                        std::string_view name,
+                                        SpecialTokens special_tokens);
+
   // With tools the template called "tool_use" is taken, where there is one.
   // Errors and `error`: see ChatTemplate::render.
   Result<std::string> render(const TemplateInputs& inputs, RenderError* error = nullptr) const;
