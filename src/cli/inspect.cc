@@ -20,6 +20,7 @@ struct InspectFlags {
   std::string path;
   bool json = false;
   bool tensors = false;
+  bool metadata = false;
 };
 
 std::string shape_text(const std::vector<int64_t>& shape) {
@@ -31,7 +32,8 @@ std::string shape_text(const std::vector<int64_t>& shape) {
 // Whether this version can run the model, and if not, why.
 std::string run_verdict(const InspectReport& report) {
   if (!report.config)
-    return report.config_error.empty() ? "no config.json beside the weights" : report.config_error;
+    return report.config_error.empty() ? "a lone weights file: name its folder, with config.json"
+                                       : report.config_error;
   const auto spec = make_model_spec(*report.config);
   return spec.is_ok() ? "" : spec.status().message();
 }
@@ -52,12 +54,16 @@ Json config_json(const HfConfig& config) {
   out["rope_theta"] = config.rope.theta;
   if (config.sliding_window) out["sliding_window"] = *config.sliding_window;
   out["tied_head"] = config.tie_word_embeddings;
+  if (!config.quantization.empty()) out["quantization"] = config.quantization;
+  out["eos_token_ids"] = config.eos_token_ids;
   return out;
 }
 
 void print_json(const InspectReport& report) {
   Json out;
   out["path"] = report.path;
+  out["format"] = report.format;
+  out["n_parameters"] = report.n_parameters;
   out["n_tensors"] = report.n_tensors;
   out["n_elements"] = report.n_elements;
   out["n_bytes"] = report.n_bytes;
@@ -66,6 +72,13 @@ void print_json(const InspectReport& report) {
         {"tensors", dtype.n_tensors}, {"elements", dtype.n_elements}, {"bytes", dtype.n_bytes}};
   }
   if (report.config) out["config"] = config_json(*report.config);
+  if (report.tokenizer) {
+    out["tokenizer"] = {{"model", report.tokenizer->model},
+                        {"pre", report.tokenizer->pre},
+                        {"tokens", report.tokenizer->n_tokens},
+                        {"merges", report.tokenizer->n_merges},
+                        {"chat_template_bytes", report.tokenizer->template_bytes}};
+  }
   const std::string verdict = run_verdict(report);
   out["runs"] = verdict.empty();
   if (!verdict.empty()) out["why_not"] = verdict;
@@ -86,54 +99,101 @@ void print_json(const InspectReport& report) {
   std::printf("%s\n", dump_json(out).c_str());
 }
 
-void print_config(const HfConfig& c) {
-  std::printf("model      %s (%s)\n", c.architecture.c_str(), c.model_type.c_str());
-  std::printf("shape      %lld layers, width %lld, FFN %lld\n",
-              static_cast<long long>(c.num_hidden_layers),
-              static_cast<long long>(c.hidden_size),
-              static_cast<long long>(c.intermediate_size));
-  std::printf("attention  %lld query heads and %lld key-value heads of %lld\n",
-              static_cast<long long>(c.num_attention_heads),
-              static_cast<long long>(c.num_key_value_heads),
-              static_cast<long long>(c.head_dim));
-  if (c.sliding_window) {
-    size_t n_sliding = 0;
-    for (const std::string& type : c.layer_types) n_sliding += type == kSlidingAttention ? 1 : 0;
-    std::printf("window     %lld positions in %zu of %zu layers\n",
-                static_cast<long long>(*c.sliding_window),
-                n_sliding,
-                c.layer_types.size());
-  }
-  std::printf("positions  %lld, rope %s, theta %g\n",
-              static_cast<long long>(c.max_position_embeddings),
-              std::string(to_string(c.rope.type)).c_str(),
-              c.rope.theta);
-  std::printf("vocabulary %lld, %s output matrix\n",
-              static_cast<long long>(c.vocab_size),
-              c.tie_word_embeddings ? "tied" : "separate");
+// One line, the name of the fact in front.
+void print_fact(const char* name, const std::string& text) {
+  std::printf("%-10s %s\n", name, text.c_str());
 }
 
-void print_text(const InspectReport& report, bool with_tensors) {
-  std::printf("path       %s\n", report.path.c_str());
-  if (report.config) print_config(*report.config);
-  std::printf("weights    %llu parameters in %llu tensors, %s in %zu file(s)\n",
-              static_cast<unsigned long long>(report.n_elements),
-              static_cast<unsigned long long>(report.n_tensors),
-              format_size(report.n_bytes).c_str(),
-              report.files.size());
-  for (const auto& [name, dtype] : report.dtypes) {
-    std::printf("           %-5s %llu tensors, %s\n",
-                name.c_str(),
-                static_cast<unsigned long long>(dtype.n_tensors),
-                format_size(dtype.n_bytes).c_str());
+std::string windows_text(const HfConfig& c) {
+  size_t n_sliding = 0;
+  for (const std::string& type : c.layer_types) n_sliding += type == kSlidingAttention ? 1 : 0;
+  return fmt::format(
+      "{} positions in {} of {} layers", *c.sliding_window, n_sliding, c.layer_types.size());
+}
+
+std::string rope_text(const HfConfig& c) {
+  std::string text = fmt::format(
+      "{}, rope {}, theta {}", c.max_position_embeddings, to_string(c.rope.type), c.rope.theta);
+  if (c.rope.factor != 1.0) text += fmt::format(", stretched {} times", c.rope.factor);
+  if (!c.rope.frequency_divisors.empty()) text += ", frequencies divided by a table of the file";
+  return text;
+}
+
+std::string affine_text(const AffineQuantization& affine) {
+  std::string text = fmt::format(
+      "MLX affine, {} bits in groups of {}", affine.usual.bits, affine.usual.group_size);
+  for (const auto& [module, format] : affine.exceptions) {
+    text += format ? fmt::format("\n           {}: {} bits in groups of {}",
+                                 module,
+                                 format->bits,
+                                 format->group_size)
+                   : fmt::format("\n           {}: not quantised", module);
   }
-  const std::string verdict = run_verdict(report);
-  std::printf("runs       %s\n", verdict.empty() ? "yes" : ("no: " + verdict).c_str());
-  if (!with_tensors) return;
+  return text;
+}
+
+void print_config(const HfConfig& c) {
+  print_fact("model", fmt::format("{} ({})", c.architecture, c.model_type));
+  print_fact(
+      "shape",
+      fmt::format(
+          "{} layers, width {}, FFN {}", c.num_hidden_layers, c.hidden_size, c.intermediate_size));
+  print_fact("attention",
+             fmt::format("{} query heads and {} key-value heads of {}",
+                         c.num_attention_heads,
+                         c.num_key_value_heads,
+                         c.head_dim));
+  if (c.sliding_window) print_fact("window", windows_text(c));
+  print_fact("positions", rope_text(c));
+  print_fact(
+      "vocabulary",
+      fmt::format(
+          "{}, {} output matrix", c.vocab_size, c.tie_word_embeddings ? "tied" : "separate"));
+  if (c.affine) {
+    print_fact("quantised", affine_text(*c.affine));
+  } else if (!c.quantization.empty()) {
+    print_fact("quantised", c.quantization);
+  }
+}
+
+std::string tokenizer_text(const InspectTokenizer& t) {
+  std::string kind = t.model;
+  if (t.model == "gpt2") kind = fmt::format("byte-level BPE, text split as {:?}", t.pre);
+  if (t.model == "llama") kind = "SentencePiece BPE with scores";
+  std::string text = fmt::format("{}, {} tokens", kind, t.n_tokens);
+  if (t.n_merges > 0) text += fmt::format(", {} merges", t.n_merges);
+  return text + (t.template_bytes > 0 ? fmt::format(", chat template of {} bytes", t.template_bytes)
+                                      : ", no chat template");
+}
+
+void print_weights(const InspectReport& report) {
+  const double bits = report.n_parameters == 0 ? 0
+                                               : 8 * static_cast<double>(report.n_bytes) /
+                                                     static_cast<double>(report.n_parameters);
+  print_fact("weights",
+             fmt::format("{} parameters in {} tensors, {} in {} file(s), {:.2f} bits each",
+                         report.n_parameters,
+                         report.n_tensors,
+                         format_size(report.n_bytes),
+                         report.files.size(),
+                         bits));
+  for (const auto& [name, dtype] : report.dtypes) {
+    print_fact(
+        "", fmt::format("{:<6} {} tensors, {}", name, dtype.n_tensors, format_size(dtype.n_bytes)));
+  }
+}
+
+void print_lists(const InspectReport& report, const InspectFlags& flags) {
   for (const InspectFile& file : report.files) {
-    std::printf("\n%s\n", file.path.c_str());
+    if (flags.metadata || flags.tensors) std::printf("\n%s\n", file.path.c_str());
+    if (flags.metadata) {
+      for (const auto& [key, value] : file.metadata) {
+        std::printf("  %-44s %s\n", key.c_str(), value.c_str());
+      }
+    }
+    if (!flags.tensors) continue;
     for (const TensorInfo& tensor : file.tensors) {
-      std::printf("  %-60s %-5s %s\n",
+      std::printf("  %-60s %-6s %s\n",
                   tensor.name.c_str(),
                   std::string(to_string(tensor.dtype)).c_str(),
                   shape_text(tensor.shape).c_str());
@@ -141,14 +201,34 @@ void print_text(const InspectReport& report, bool with_tensors) {
   }
 }
 
+void print_text(const InspectReport& report, const InspectFlags& flags) {
+  print_fact("path", report.path);
+  print_fact("format", report.format);
+  if (report.config) print_config(*report.config);
+  if (report.tokenizer) print_fact("tokenizer", tokenizer_text(*report.tokenizer));
+  if (!report.tokenizer_error.empty()) print_fact("tokenizer", "none: " + report.tokenizer_error);
+  if (!report.generation.eos_token_ids.empty()) {
+    print_fact("stops at",
+               fmt::format("tokens {}", fmt::join(report.generation.eos_token_ids, ", ")));
+  }
+  print_weights(report);
+  const std::string verdict = run_verdict(report);
+  print_fact("runs", verdict.empty() ? "yes" : "no: " + verdict);
+  if (report.config) {
+    for (const std::string& note : report.config->notes) print_fact("note", note);
+  }
+  print_lists(report, flags);
+}
+
 }  // namespace
 
 int run_inspect(int argc, const char* const* argv) {
   InspectFlags flags;
-  Arguments arguments("inspect", "Tell what a model folder or a safetensors file holds.");
-  arguments.required_text("PATH", &flags.path, "Model folder, safetensors file, or \"demo\"");
+  Arguments arguments("inspect", "Tell what a model folder, a GGUF or a safetensors file holds.");
+  arguments.required_text("PATH", &flags.path, "Model folder, weights file, or \"demo\"");
   arguments.flag("--tensors", &flags.tensors, "List every tensor");
-  arguments.flag("--json", &flags.json, "Print JSON (with every tensor)");
+  arguments.flag("--metadata", &flags.metadata, "List every metadata key of the files");
+  arguments.flag("--json", &flags.json, "Print JSON (with every tensor and key)");
   if (const auto status = arguments.parse(argc, argv)) return *status;
   std::string path = flags.path;
   if (path == "demo") {
@@ -161,7 +241,7 @@ int run_inspect(int argc, const char* const* argv) {
   if (flags.json) {
     print_json(*report);
   } else {
-    print_text(*report, flags.tensors);
+    print_text(*report, flags);
   }
   return kExitOk;
 }

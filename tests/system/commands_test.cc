@@ -48,6 +48,7 @@ TEST(Commands, EachPrintsItsHelp) {
                               "tokenize",
                               "template",
                               "inspect",
+                              "convert",
                               "cache"}) {
     const Outcome outcome = run_cairn({command, "--help"});
     EXPECT_EQ(outcome.status, 0) << command;
