@@ -2,6 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <utility>
+
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
@@ -17,37 +20,119 @@ constexpr std::string_view kWhiteSpace =
 // Bounds the work of one search; ordinary patterns need a few steps a character.
 constexpr uint32_t kMatchLimit = 50'000'000;
 
-// \s and \S spelt out. \S inside a class has no such spelling and stays PCRE2's own.
-std::string spell_white_space(std::string_view pattern) {
+struct Addition {
+  std::string_view category;
+  std::string_view ranges;  // for use inside a character class
+};
+
+// The characters that Unicode 15 has and 14, PCRE2's version, lacks, by general category. Nothing
+// else changed between the two.
+constexpr Addition kAdditions[] = {
+    {"Mc", R"(\x{CF3}\x{11F03}\x{11F34}-\x{11F35}\x{11F3E}-\x{11F3F}\x{11F41})"},
+    {"Mn",
+     R"(\x{ECE}\x{10EFD}-\x{10EFF}\x{11241}\x{11F00}-\x{11F01}\x{11F36}-\x{11F3A})"
+     R"(\x{11F40}\x{11F42}\x{13440}\x{13447}-\x{13455}\x{1E08F}\x{1E4EC}-\x{1E4EF})"},
+    {"Lo",
+     R"(\x{1123F}-\x{11240}\x{11F02}\x{11F04}-\x{11F10}\x{11F12}-\x{11F33}\x{1342F})"
+     R"(\x{13441}-\x{13446}\x{1B132}\x{1B155}\x{1E4D0}-\x{1E4EA}\x{2B739})"
+     R"(\x{31350}-\x{323AF})"},
+    {"Ll", R"(\x{1DF25}-\x{1DF2A})"},
+    {"Lm", R"(\x{1E030}-\x{1E06D}\x{1E4EB})"},
+    {"Nd", R"(\x{11F50}-\x{11F59}\x{1E4F0}-\x{1E4F9})"},
+    {"No", R"(\x{1D2C0}-\x{1D2D3})"},
+    {"Po", R"(\x{11B00}-\x{11B09}\x{11F43}-\x{11F4F})"},
+    {"So",
+     R"(\x{1F6DC}\x{1F774}-\x{1F776}\x{1F77B}-\x{1F77F}\x{1F7D9}\x{1FA75}-\x{1FA77})"
+     R"(\x{1FA87}-\x{1FA88}\x{1FAAD}-\x{1FAAF}\x{1FABB}-\x{1FABD}\x{1FABF})"
+     R"(\x{1FACE}-\x{1FACF}\x{1FADA}-\x{1FADB}\x{1FAE8}\x{1FAF7}-\x{1FAF8})"},
+    {"Cf", R"(\x{13439}-\x{1343F})"},
+};
+
+// What belongs to `\p{category}` besides what PCRE2 knows. Scripts have no additions here.
+std::string additions_to(std::string_view category) {
   std::string out;
-  bool in_class = false;
-  for (size_t i = 0; i < pattern.size(); ++i) {
-    const char c = pattern[i];
-    if (c == '\\' && i + 1 < pattern.size()) {
-      const char next = pattern[++i];
-      if (next == 's') {
-        out += in_class ? std::string(kWhiteSpace) : fmt::format("[{}]", kWhiteSpace);
-      } else if (next == 'S' && !in_class) {
-        out += fmt::format("[^{}]", kWhiteSpace);
-      } else {
-        out += c;
-        out += next;
-      }
-      continue;
-    }
-    if (c == '[' && !in_class) {
-      in_class = true;
-      out += c;
-      // A bracket right after the opening stands for itself.
-      if (i + 1 < pattern.size() && pattern[i + 1] == '^') out += pattern[++i];
-      if (i + 1 < pattern.size() && pattern[i + 1] == ']') out += pattern[++i];
-      continue;
-    }
-    if (c == ']' && in_class) in_class = false;
-    out += c;
+  if (category.empty() || category.size() > 2) return out;
+  for (const Addition& addition : kAdditions) {
+    if (addition.category.starts_with(category)) out += addition.ranges;
   }
   return out;
 }
+
+// Rewrites a pattern for PCRE2: white space is spelt out, general categories get what they lack.
+// \S and \P inside a class have no such spelling and stay PCRE2's own.
+class PatternSpeller {
+ public:
+  explicit PatternSpeller(std::string_view pattern) : pattern_(pattern) {}
+
+  std::string spell() {
+    while (pos_ < pattern_.size()) {
+      const char c = pattern_[pos_];
+      if (c == '\\' && pos_ + 1 < pattern_.size()) {
+        add_escape(pattern_[pos_ + 1]);
+      } else if (c == '[' && !in_class_) {
+        open_class();
+      } else {
+        if (c == ']') in_class_ = false;
+        copy(1);
+      }
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void copy(size_t n) {
+    out_ += pattern_.substr(pos_, n);
+    pos_ = std::min(pos_ + n, pattern_.size());
+  }
+
+  // A bracket right after the opening stands for itself.
+  void open_class() {
+    in_class_ = true;
+    copy(1);
+    if (pattern_.substr(pos_).starts_with('^')) copy(1);
+    if (pattern_.substr(pos_).starts_with(']')) copy(1);
+  }
+
+  // The backslash is at pos_.
+  void add_escape(char kind) {
+    if (kind == 's' || (kind == 'S' && !in_class_)) {
+      pos_ += 2;
+      add_set(kWhiteSpace, kind == 'S');
+    } else if (kind == 'p' || (kind == 'P' && !in_class_)) {
+      add_property(kind == 'P');
+    } else if (kind == 'Q') {
+      const size_t end = pattern_.find("\\E", pos_);
+      copy(end == std::string_view::npos ? pattern_.size() : end + 2 - pos_);
+    } else {
+      copy(2);
+    }
+  }
+
+  // \pL or \p{Lu}; other forms are PCRE2's business.
+  void add_property(bool is_negated) {
+    const std::string_view rest = pattern_.substr(pos_ + 2);
+    const size_t close = rest.starts_with('{') ? rest.find('}') : 0;
+    if (rest.empty() || close == std::string_view::npos) return copy(2);
+    const std::string_view name = close == 0 ? rest.substr(0, 1) : rest.substr(1, close - 1);
+    const std::string additions = additions_to(name);
+    if (additions.empty()) return copy(2);
+    pos_ += 2 + (close == 0 ? 1 : close + 1);
+    add_set(fmt::format("\\p{{{}}}{}", name, additions), is_negated);
+  }
+
+  void add_set(std::string_view members, bool is_negated) {
+    if (in_class_) {
+      out_ += members;
+    } else {
+      out_ += fmt::format("[{}{}]", is_negated ? "^" : "", members);
+    }
+  }
+
+  std::string_view pattern_;
+  std::string out_;
+  size_t pos_ = 0;
+  bool in_class_ = false;
+};
 
 }  // namespace
 
@@ -78,7 +163,7 @@ Regex& Regex::operator=(Regex&&) noexcept = default;
 Regex::~Regex() = default;
 
 Result<Regex> Regex::compile(std::string_view pattern) {
-  const std::string spelt = spell_white_space(pattern);
+  const std::string spelt = PatternSpeller(pattern).spell();
   int error = 0;
   size_t offset = 0;
   pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(spelt.data()),

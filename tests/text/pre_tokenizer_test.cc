@@ -1,9 +1,11 @@
 #include "text/pre_tokenizer.h"
 
 #include <gtest/gtest.h>
+#include <utf8proc.h>
 
 #include "text/added_tokens.h"
 #include "text/normalizer.h"
+#include "text/utf8.h"
 
 namespace cairn {
 namespace {
@@ -43,6 +45,55 @@ TEST(PreTokenizer, WhiteSpaceIsUnicodesAndNotPcres) {
   EXPECT_EQ(split("!\u180E!", R"([^\s]+)"), (Pieces{"!\u180E!"}));
   EXPECT_EQ(split("\u180E ", R"(\S+)"), (Pieces{"\u180E", " "}));
   EXPECT_EQ(split("] x", R"([]\s]+)"), (Pieces{"] ", "x"}));
+}
+
+// Every code point that a text can hold, in order.
+std::string all_characters() {
+  std::string text;
+  for (char32_t code = 0; code <= 0x10FFFF; ++code) {
+    if (code >= 0xD800 && code < 0xE000) continue;
+    utf8::append(text, code);
+  }
+  return text;
+}
+
+TEST(Regex, GeneralCategoriesAreUnicode15s) {
+  ASSERT_STREQ(utf8proc_unicode_version(), "15.0.0");
+  const std::string text = all_characters();
+  for (const std::string name : {"L", "Ll", "Lm", "Lo", "Lt", "Lu", "M", "N", "Nd", "P", "S"}) {
+    const Regex regex = Regex::compile("\\p{" + name + "}+").value();
+    Regex::Matcher matcher(regex);
+    size_t n_wrong = 0;
+    size_t pos = 0;
+    const auto step_to = [&](size_t end, bool is_member) {
+      while (pos < end) {
+        const utf8::Decoded c = utf8::decode(std::string_view(text).substr(pos));
+        const std::string category =
+            utf8proc_category_string(static_cast<utf8proc_int32_t>(c.code));
+        n_wrong += category.starts_with(name) == is_member ? 0 : 1;
+        pos += c.n_bytes;
+      }
+    };
+    while (const auto match = matcher.find(text, pos)) {
+      step_to(match->begin, false);
+      step_to(match->end, true);
+    }
+    step_to(text.size(), false);
+    EXPECT_EQ(n_wrong, 0U) << name;
+  }
+}
+
+TEST(Regex, CategoriesKeepTheirPlaceInAPattern) {
+  // U+11F04 is a letter since Unicode 15, U+1F6DC a symbol.
+  EXPECT_EQ(split("a\U00011F04\U0001F6DC", R"(\p{L}+)"), (Pieces{"a\U00011F04", "\U0001F6DC"}));
+  EXPECT_EQ(split("a\U00011F04\U0001F6DC", R"(\pL+)"), (Pieces{"a\U00011F04", "\U0001F6DC"}));
+  EXPECT_EQ(split("a\U00011F04!\U0001F6DC", R"(\P{L}+)"), (Pieces{"a\U00011F04", "!\U0001F6DC"}));
+  EXPECT_EQ(split("a\U00011F04!\U0001F6DC", R"([^\p{L}\p{S}]+)"),
+            (Pieces{"a\U00011F04", "!", "\U0001F6DC"}));
+  EXPECT_EQ(split("\\p{L}x", R"(\Q\p{L}\E)"), (Pieces{"\\p{L}", "x"}));
+  EXPECT_FALSE(Regex::compile("\\p{").is_ok());
+  EXPECT_FALSE(Regex::compile("\\p").is_ok());
+  EXPECT_FALSE(Regex::compile("[\\").is_ok());
 }
 
 TEST(PreTokenizer, CaseFoldingIsUnicodes) {
