@@ -119,7 +119,7 @@ TEST(Commands, FailuresExitWith1AndNameThingAndWayOut) {
   expect_mistakes({
       {{"serve", "--model", "/no/such/model"}, 1, {"/no/such/model", "demo"}},
       {{"inspect", "/no/such/model"}, 1, {"/no/such/model"}},
-      {{"serve", "--model", folder.file("model.gguf")}, 1, {"GGUF", "safetensors"}},
+      {{"serve", "--model", folder.file("model.gguf")}, 1, {"GGUF"}},
       {{"serve", "--model", "demo", "--ctx", "9000"}, 1, {"9000", "8192"}},
       {{"serve", "--model", "demo", "--model", "demo"}, 1, {"demo", "NAME=PATH"}},
       {{"serve", "--model", "demo", "--store", "none", "--host", "nowhere"}, 1, {"nowhere", "127"}},
