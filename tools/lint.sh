@@ -2,7 +2,7 @@
 # Format and tidy checks, as errors. `tools/lint.sh format` checks the format only (fast).
 set -euo pipefail
 cd "$(dirname "$0")/.."
-tools/setup.sh lint
+tools/setup.sh "${1:-lint}"
 mapfile -t files < <(git ls-files '*.h' '*.cc')
 clang-format-16 --dry-run --Werror "${files[@]}"
 [ "${1:-}" = format ] && exit 0

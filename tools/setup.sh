@@ -13,10 +13,11 @@ packages=(
 # `tools/setup.sh lint fuzz` adds what those need.
 for extra in "$@"; do
   case "$extra" in
+    format) packages+=(clang-format-16) ;;
     lint) packages+=(clang-format-16 clang-tidy-16 clang-16) ;;
     fuzz) packages+=(clang-16 libclang-rt-16-dev) ;;
     client) packages+=(nodejs npm) ;;
-    *) echo "setup: unknown extra '$extra' (known: lint fuzz client)" >&2; exit 2 ;;
+    *) echo "setup: unknown extra '$extra' (known: format lint fuzz client)" >&2; exit 2 ;;
   esac
 done
 
