@@ -224,7 +224,9 @@ class Parser {
 }  // namespace
 
 Result<GgufLayout> parse_gguf(std::span<const std::byte> file) {
-  return Parser(file).run();
+  auto layout = Parser(file).run();
+  if (!layout.is_ok()) return layout.status().with_prefix("read as GGUF");
+  return layout;
 }
 
 Result<GgufFile> GgufFile::open(const std::string& path) {

@@ -64,8 +64,8 @@ std::shared_ptr<const Tokenizer> make(const std::string& model,
   return std::move(tokenizer).value();
 }
 
-std::string stream(const std::shared_ptr<const Tokenizer>& tokenizer,
-                   const std::vector<TokenId>& ids) {
+std::string stream_pieces(const std::shared_ptr<const Tokenizer>& tokenizer,
+                          const std::vector<TokenId>& ids) {
   Detokenizer detokenizer(tokenizer, true);
   std::string out;
   for (const TokenId id : ids) out += detokenizer.append(id);
@@ -87,7 +87,7 @@ TEST_P(SentencePieceGoldens, EncodeDecodeAndStream) {
     const auto decoded = row["decoded"].get<std::string>();
     EXPECT_EQ(tokenizer->encode(text, false), ids) << row["i"] << ": " << text.substr(0, 200);
     EXPECT_EQ(tokenizer->decode(ids, true), decoded) << row["i"];
-    EXPECT_EQ(stream(tokenizer, ids), decoded) << row["i"];
+    EXPECT_EQ(stream_pieces(tokenizer, ids), decoded) << row["i"];
     ++n;
   }
   EXPECT_EQ(n, 384U);

@@ -140,12 +140,12 @@ TEST(PieceTrie, FindsEveryFrontShortestFirst) {
     trie.for_each_prefix(text, [&](size_t n, TokenId id) { found.emplace_back(n, id); });
     return found;
   };
-  using Found = std::vector<std::pair<size_t, TokenId>>;
-  EXPECT_EQ(fronts("abcdef"), (Found{{1, 6}, {3, 0}, {5, 5}}));  // of two "a" the last
-  EXPECT_EQ(fronts("abd"), (Found{{1, 6}, {3, 2}}));
-  EXPECT_EQ(fronts("ab"), (Found{{1, 6}}));
-  EXPECT_EQ(fronts("c"), Found());
-  EXPECT_EQ(fronts(""), Found());
+  using Fronts = std::vector<std::pair<size_t, TokenId>>;
+  EXPECT_EQ(fronts("abcdef"), (Fronts{{1, 6}, {3, 0}, {5, 5}}));  // of two "a" the last
+  EXPECT_EQ(fronts("abd"), (Fronts{{1, 6}, {3, 2}}));
+  EXPECT_EQ(fronts("ab"), (Fronts{{1, 6}}));
+  EXPECT_EQ(fronts("c"), Fronts());
+  EXPECT_EQ(fronts(""), Fronts());
   EXPECT_EQ(trie.find("\u4E2D"), 7U);
   EXPECT_EQ(trie.find("abcd"), std::nullopt);
   EXPECT_EQ(trie.find(""), std::nullopt);

@@ -42,9 +42,9 @@ Status refusal(const Json& json) {
   return Tokenizer::from_json(json.dump()).status();
 }
 
-std::string stream(const std::shared_ptr<const Tokenizer>& tokenizer,
-                   const std::vector<TokenId>& ids,
-                   bool skip) {
+std::string stream_text(const std::shared_ptr<const Tokenizer>& tokenizer,
+                        const std::vector<TokenId>& ids,
+                        bool skip) {
   Detokenizer detokenizer(tokenizer, skip);
   std::string out;
   for (const TokenId id : ids) out += detokenizer.append(id);
@@ -59,7 +59,7 @@ TEST(Tokenizer, DemoCases) {
     const auto text = row["text"].get<std::string>();
     const auto ids = row["ids"].get<std::vector<TokenId>>();
     EXPECT_EQ(tokenizer->encode(text, false), ids) << text;
-    EXPECT_EQ(stream(tokenizer, ids, false), tokenizer->decode(ids, false)) << text;
+    EXPECT_EQ(stream_text(tokenizer, ids, false), tokenizer->decode(ids, false)) << text;
   }
 }
 
@@ -108,7 +108,7 @@ TEST(Tokenizer, SkipsSpecialTokensOnlyWhenAsked) {
   EXPECT_EQ(tokenizer->encode("<s>ab<t>c<s>", false), ids);
   EXPECT_EQ(tokenizer->decode(ids, false), "<s>ab<t>c<s>");
   EXPECT_EQ(tokenizer->decode(ids, true), "ab<t>c");
-  EXPECT_EQ(stream(tokenizer, ids, true), "ab<t>c");
+  EXPECT_EQ(stream_text(tokenizer, ids, true), "ab<t>c");
   EXPECT_EQ(tokenizer->decode(std::vector<TokenId>{0, 999, 1}, false), "ab");  // unknown: skipped
 }
 
@@ -264,9 +264,9 @@ TEST(Tokenizer, OneSpaceGoesInFrontAndComesOffAgain) {
   EXPECT_EQ(tokenizer->encode("\u00E9z", false), (std::vector<TokenId>{3, 6, 7, 0}));
   const std::vector<TokenId> ids = {5, 4, 4, 6, 7, 2};
   EXPECT_EQ(tokenizer->decode(ids, true), "a a\u00E9b");
-  EXPECT_EQ(stream(tokenizer, ids, true), "a a\u00E9b");
+  EXPECT_EQ(stream_text(tokenizer, ids, true), "a a\u00E9b");
   EXPECT_EQ(tokenizer->decode(ids, false), "<s> a a\u00E9b");  // the space is not at the front
-  EXPECT_EQ(stream(tokenizer, ids, false), "<s> a a\u00E9b");
+  EXPECT_EQ(stream_text(tokenizer, ids, false), "<s> a a\u00E9b");
   EXPECT_EQ(tokenizer->decode(std::vector<TokenId>{3, 4}, true), " a");
   EXPECT_EQ(tokenizer->token_bytes(4), " a");
   EXPECT_EQ(tokenizer->find_token(" a"), 4U);
@@ -380,8 +380,8 @@ TEST(Detokenizer, AnySequenceOfIdsStreamsToWhatItDecodesTo) {
       const uint32_t limit = (state >> 8U) % 3 == 0 ? 4200 : 256;
       ids.push_back((state >> 12U) % limit);
     }
-    ASSERT_EQ(stream(tokenizer, ids, true), tokenizer->decode(ids, true));
-    ASSERT_EQ(stream(tokenizer, ids, false), tokenizer->decode(ids, false));
+    ASSERT_EQ(stream_text(tokenizer, ids, true), tokenizer->decode(ids, true));
+    ASSERT_EQ(stream_text(tokenizer, ids, false), tokenizer->decode(ids, false));
   }
 }
 
