@@ -146,7 +146,8 @@ void put_crumbs(const Codes& codes, unsigned shift, std::byte* out) {
 
 void encode_q2_k(const float* x, std::byte* out) {
   const MinBlock block = with_minimums(x, 16, 2, 4);
-  for (size_t g = 0; g < 16; ++g) out[g] = to_byte(block.scales[g] | (block.minimums[g] << 4U));
+  for (size_t g = 0; g < 16; ++g)
+    out[g] = to_byte(static_cast<unsigned>(block.scales[g] | (block.minimums[g] << 4)));
   put_crumbs(block.codes, 0, out + 16);
   store_le(out + 80, block.d);
   store_le(out + 82, block.dmin);
