@@ -40,6 +40,10 @@ function(cairn_precompile target header)
   target_precompile_headers(${target} REUSE_FROM ${owner})
 endfunction()
 
+# The layers too, for sanitizer builds, which are thrown away. The kernels stay file by file: each is one
+# instruction set.
+option(CAIRN_UNITY_LAYERS "Compile the layers several files at a time" OFF)
+
 # cairn_layer(NAME SOURCES a.cc b.cc [LINK layers and libraries] [PRIVATE_LINK libraries])
 # One static library a layer. Header-only layers pass no SOURCES.
 function(cairn_layer name)
@@ -47,6 +51,10 @@ function(cairn_layer name)
   add_library(cairn_${name} STATIC ${ARG_SOURCES})
   target_link_libraries(cairn_${name} PUBLIC cairn_options ${ARG_LINK} PRIVATE ${ARG_PRIVATE_LINK})
   cairn_precompile(cairn_${name} precompiled)
+  if(NOT name STREQUAL "kernels")
+    set_target_properties(cairn_${name} PROPERTIES
+      UNITY_BUILD ${CAIRN_UNITY_LAYERS} UNITY_BUILD_BATCH_SIZE 6)
+  endif()
 endfunction()
 
 # GoogleTest's headers cost more than most tests: a few files a compilation take two thirds of the time. Off, a

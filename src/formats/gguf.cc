@@ -14,10 +14,8 @@
 namespace cairn {
 namespace {
 
-constexpr uint32_t kMagic = 0x46554747;  // "GGUF"
 constexpr uint64_t kMaxKeyBytes = 65535;
 constexpr uint64_t kMaxNameBytes = 1024;
-constexpr uint32_t kMaxRank = 4;
 constexpr uint32_t kMaxType = static_cast<uint32_t>(GgufType::kF64);
 constexpr int kMaxNesting = 4;  // arrays inside arrays
 constexpr uint64_t kMinAlignment = 8;
@@ -55,7 +53,7 @@ class Parser {
  private:
   Result<uint32_t> read_version() {
     CAIRN_ASSIGN_OR_RETURN(const uint32_t magic, reader_.u32("magic"));
-    if (magic != kMagic) {
+    if (magic != kGgufMagic) {
       return Status::corruption("the file does not begin with \"GGUF\": this is no GGUF file");
     }
     CAIRN_ASSIGN_OR_RETURN(const uint32_t version, reader_.u32("version"));
@@ -154,9 +152,9 @@ class Parser {
     tensor.name = name;
     const std::string where = "tensor " + in_quotes(name);
     CAIRN_ASSIGN_OR_RETURN(const uint32_t rank, reader_.u32("tensor rank"));
-    if (rank == 0 || rank > kMaxRank) {
+    if (rank == 0 || rank > kGgufMaxRank) {
       return Status::corruption(
-          fmt::format("{}: {} dimensions; wanted 1 to {}", where, rank, kMaxRank));
+          fmt::format("{}: {} dimensions; wanted 1 to {}", where, rank, kGgufMaxRank));
     }
     for (uint32_t i = 0; i < rank; ++i) {
       CAIRN_ASSIGN_OR_RETURN(const uint64_t dim, reader_.u64("tensor dimension"));

@@ -24,6 +24,8 @@
 namespace cairn {
 
 // Far above published files; they bound what a hostile header can make us allocate.
+inline constexpr uint32_t kGgufMagic = 0x46554747;  // "GGUF"
+inline constexpr uint32_t kGgufMaxRank = 4;
 inline constexpr uint64_t kGgufMaxTensors = 1 << 16;
 inline constexpr uint64_t kGgufMaxEntries = 1 << 16;
 

@@ -14,7 +14,6 @@ constexpr int64_t kMaxDim = 1 << 20;
 constexpr int64_t kMaxLayers = 4096;
 constexpr int64_t kMaxHeads = 1 << 14;
 constexpr int64_t kMaxVocab = 1 << 24;
-constexpr int64_t kMaxPositions = int64_t{1} << 31;
 constexpr double kMaxFactor = 1e6;
 constexpr double kMaxTheta = 1e15;
 
@@ -54,7 +53,7 @@ class ConfigReader {
     CAIRN_ASSIGN_OR_RETURN(config_.num_attention_heads,
                            metadata_.get_int(key("attention.head_count"), 1, kMaxHeads));
     CAIRN_ASSIGN_OR_RETURN(config_.max_position_embeddings,
-                           metadata_.get_int(key("context_length"), 1, kMaxPositions));
+                           metadata_.get_int(key("context_length"), 1, kMaxConfigPositions));
     CAIRN_ASSIGN_OR_RETURN(const std::optional<int64_t> kv_heads,
                            metadata_.find_int(key("attention.head_count_kv"), 1, kMaxHeads));
     config_.num_key_value_heads = kv_heads.value_or(config_.num_attention_heads);
@@ -115,8 +114,9 @@ class ConfigReader {
   // The pattern has one entry a layer, true where it slides. Without one, every layer of a llama
   // file slides (that is Mistral) and none of a Qwen file does, as llama.cpp has it.
   Status read_windows() {
-    CAIRN_ASSIGN_OR_RETURN(const std::optional<int64_t> window,
-                           metadata_.find_int(key("attention.sliding_window"), 0, kMaxPositions));
+    CAIRN_ASSIGN_OR_RETURN(
+        const std::optional<int64_t> window,
+        metadata_.find_int(key("attention.sliding_window"), 0, kMaxConfigPositions));
     CAIRN_ASSIGN_OR_RETURN(
         const std::vector<double> pattern,
         metadata_.find_numbers(key("attention.sliding_window_pattern"), kMaxLayers));
@@ -196,7 +196,7 @@ class ConfigReader {
     rope.type = RopeConfig::Type::kYarn;
     CAIRN_ASSIGN_OR_RETURN(
         const std::optional<int64_t> original,
-        metadata_.find_int(key("rope.scaling.original_context_length"), 1, kMaxPositions));
+        metadata_.find_int(key("rope.scaling.original_context_length"), 1, kMaxConfigPositions));
     rope.original_max_position = original.value_or(config_.max_position_embeddings);
     CAIRN_RETURN_IF_ERROR(read_yarn_number("rope.scaling.yarn_beta_fast", &rope.beta_fast));
     CAIRN_RETURN_IF_ERROR(read_yarn_number("rope.scaling.yarn_beta_slow", &rope.beta_slow));

@@ -12,10 +12,8 @@
 namespace cairn {
 namespace {
 
-constexpr uint32_t kMagic = 0x46554747;  // "GGUF"
 constexpr uint32_t kVersion = 3;
 constexpr uint64_t kAlignment = 32;
-constexpr size_t kMaxRank = 4;
 
 uint64_t padding(uint64_t n_bytes) {
   return (kAlignment - n_bytes % kAlignment) % kAlignment;
@@ -35,7 +33,7 @@ Status lay_out(std::vector<TensorInfo>* tensors) {
       return Status::invalid_argument(
           fmt::format("tensor {} is given twice", in_quotes(tensor.name)));
     }
-    if (tensor.shape.empty() || tensor.shape.size() > kMaxRank) {
+    if (tensor.shape.empty() || tensor.shape.size() > kGgufMaxRank) {
       return Status::invalid_argument(fmt::format("tensor {}: {} dimensions; GGUF has 1 to 4",
                                                   in_quotes(tensor.name),
                                                   tensor.shape.size()));
@@ -59,7 +57,7 @@ Status lay_out(std::vector<TensorInfo>* tensors) {
 Result<std::vector<std::byte>> header(const std::vector<TensorInfo>& tensors,
                                       const GgufMetadataBuilder& metadata) {
   ByteWriter out;
-  out.u32(kMagic);
+  out.u32(kGgufMagic);
   out.u32(kVersion);
   out.u64(tensors.size());
   out.u64(metadata.n_entries());

@@ -18,7 +18,6 @@ constexpr int64_t kMaxDim = 1 << 20;
 constexpr int64_t kMaxLayers = 4096;
 constexpr int64_t kMaxHeads = 1 << 14;
 constexpr int64_t kMaxVocab = 1 << 24;
-constexpr int64_t kMaxPositions = int64_t{1} << 31;
 
 // Whose configuration class ties the output matrix to the embeddings unless told otherwise.
 constexpr std::array<std::string_view, 4> kTiedPrefixes = {
@@ -63,7 +62,7 @@ Status parse_dims(const ConfigFields& fields, HfConfig* config) {
                          fields.get_int("num_attention_heads", 1, kMaxHeads));
   CAIRN_ASSIGN_OR_RETURN(config->vocab_size, fields.get_int("vocab_size", 1, kMaxVocab));
   CAIRN_ASSIGN_OR_RETURN(config->max_position_embeddings,
-                         fields.get_int("max_position_embeddings", 1, kMaxPositions));
+                         fields.get_int("max_position_embeddings", 1, kMaxConfigPositions));
   CAIRN_ASSIGN_OR_RETURN(const auto kv_heads, fields.find_int("num_key_value_heads", 1, kMaxHeads));
   config->num_key_value_heads = kv_heads.value_or(config->num_attention_heads);
   if (config->num_attention_heads % config->num_key_value_heads != 0) {

@@ -50,6 +50,9 @@ struct RopeConfig {
 
 std::string_view to_string(RopeConfig::Type type);  // "default", "linear", "llama3", "yarn"
 
+// Context lengths that a config may name.
+inline constexpr int64_t kMaxConfigPositions = int64_t{1} << 31;
+
 inline constexpr std::string_view kFullAttention = "full_attention";
 inline constexpr std::string_view kSlidingAttention = "sliding_attention";
 inline constexpr std::string_view kLinearAttention = "linear_attention";

@@ -13,7 +13,7 @@ namespace {
 constexpr double kMaxTheta = 1e15;
 constexpr double kMaxFactor = 1e6;
 constexpr double kMinFactor = 1e-6;
-constexpr int64_t kMaxPositions = int64_t{1} << 40;
+constexpr int64_t kMaxOriginalPositions = int64_t{1} << 40;
 
 struct TypeName {
   RopeConfig::Type type;
@@ -51,8 +51,9 @@ Status read_number(
 }
 
 Status read_llama3(const ConfigFields& fields, RopeConfig* rope) {
-  CAIRN_ASSIGN_OR_RETURN(rope->original_max_position,
-                         fields.get_int("original_max_position_embeddings", 1, kMaxPositions));
+  CAIRN_ASSIGN_OR_RETURN(
+      rope->original_max_position,
+      fields.get_int("original_max_position_embeddings", 1, kMaxOriginalPositions));
   CAIRN_RETURN_IF_ERROR(
       read_number(fields, "low_freq_factor", kMinFactor, kMaxFactor, &rope->low_freq_factor));
   CAIRN_RETURN_IF_ERROR(
@@ -65,8 +66,9 @@ Status read_llama3(const ConfigFields& fields, RopeConfig* rope) {
 }
 
 Status read_yarn(const ConfigFields& fields, int64_t max_position, RopeConfig* rope) {
-  CAIRN_ASSIGN_OR_RETURN(const std::optional<int64_t> original,
-                         fields.find_int("original_max_position_embeddings", 1, kMaxPositions));
+  CAIRN_ASSIGN_OR_RETURN(
+      const std::optional<int64_t> original,
+      fields.find_int("original_max_position_embeddings", 1, kMaxOriginalPositions));
   rope->original_max_position = original.value_or(max_position);
   CAIRN_RETURN_IF_ERROR(read_number(fields, "beta_fast", kMinFactor, kMaxFactor, &rope->beta_fast));
   CAIRN_RETURN_IF_ERROR(read_number(fields, "beta_slow", kMinFactor, kMaxFactor, &rope->beta_slow));

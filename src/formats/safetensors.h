@@ -25,6 +25,7 @@
 namespace cairn {
 
 // The spec's bound on a header.
+inline constexpr size_t kSafetensorsPrefixBytes = 8;  // the header's length, u64
 inline constexpr uint64_t kSafetensorsMaxHeaderBytes = 100'000'000;
 
 struct SafetensorsLayout {

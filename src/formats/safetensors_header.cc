@@ -15,7 +15,6 @@
 namespace cairn {
 namespace {
 
-constexpr size_t kPrefixBytes = 8;
 constexpr size_t kMaxRank = 32;
 constexpr std::string_view kMetadataKey = "__metadata__";
 
@@ -216,9 +215,9 @@ Status check_tiling(std::vector<TensorInfo>* tensors, uint64_t n_data_bytes) {
 }
 
 Result<std::string_view> header_text(std::span<const std::byte> file) {
-  if (file.size() < kPrefixBytes) {
-    return Status::corruption(
-        fmt::format("{} bytes, fewer than the {} of a header length", file.size(), kPrefixBytes));
+  if (file.size() < kSafetensorsPrefixBytes) {
+    return Status::corruption(fmt::format(
+        "{} bytes, fewer than the {} of a header length", file.size(), kSafetensorsPrefixBytes));
   }
   const uint64_t n_header = load_le<uint64_t>(file.data());
   if (n_header > kSafetensorsMaxHeaderBytes) {
@@ -227,11 +226,13 @@ Result<std::string_view> header_text(std::span<const std::byte> file) {
                     n_header,
                     kSafetensorsMaxHeaderBytes));
   }
-  if (n_header > file.size() - kPrefixBytes) {
-    return Status::corruption(fmt::format(
-        "header length {}, but only {} bytes follow", n_header, file.size() - kPrefixBytes));
+  if (n_header > file.size() - kSafetensorsPrefixBytes) {
+    return Status::corruption(fmt::format("header length {}, but only {} bytes follow",
+                                          n_header,
+                                          file.size() - kSafetensorsPrefixBytes));
   }
-  const std::string_view text(reinterpret_cast<const char*>(file.data()) + kPrefixBytes, n_header);
+  const std::string_view text(reinterpret_cast<const char*>(file.data()) + kSafetensorsPrefixBytes,
+                              n_header);
   if (text.empty() || text.front() != '{') {
     return Status::corruption("the header does not begin with '{'");
   }
@@ -247,7 +248,7 @@ Result<SafetensorsLayout> parse_safetensors(std::span<const std::byte> file) {
   SafetensorsLayout layout = visitor.take();
   CAIRN_RETURN_IF_ERROR(check_unique_names(layout.tensors));
   for (const TensorInfo& tensor : layout.tensors) CAIRN_RETURN_IF_ERROR(check_size(tensor));
-  const uint64_t data_begin = kPrefixBytes + text.size();
+  const uint64_t data_begin = kSafetensorsPrefixBytes + text.size();
   CAIRN_RETURN_IF_ERROR(check_tiling(&layout.tensors, file.size() - data_begin));
   for (TensorInfo& tensor : layout.tensors) tensor.offset += data_begin;
   return layout;

@@ -15,7 +15,6 @@ namespace {
 
 // The data part begins on a cache line, so that tensors whose sizes are multiples of it do as well.
 constexpr size_t kDataAlignment = 64;
-constexpr size_t kPrefixBytes = 8;
 
 Result<std::string> header_json(const std::vector<TensorInfo>& tensors,
                                 const std::map<std::string, std::string>& metadata) {
@@ -31,7 +30,7 @@ Result<std::string> header_json(const std::vector<TensorInfo>& tensors,
                         tensor.offset + tensor.n_bytes);
   }
   text += '}';
-  const size_t tail = (kPrefixBytes + text.size()) % kDataAlignment;
+  const size_t tail = (kSafetensorsPrefixBytes + text.size()) % kDataAlignment;
   if (tail != 0) text.append(kDataAlignment - tail, ' ');
   if (text.size() > kSafetensorsMaxHeaderBytes) {
     return Status::invalid_argument(fmt::format(
@@ -83,7 +82,7 @@ Result<SafetensorsWriter> SafetensorsWriter::create(
   if (!n_data.is_ok()) return n_data.status().with_prefix(path);
   CAIRN_ASSIGN_OR_RETURN(const std::string header, header_json(tensors, metadata));
   CAIRN_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(path));
-  std::byte prefix[kPrefixBytes];
+  std::byte prefix[kSafetensorsPrefixBytes];
   store_le<uint64_t>(prefix, header.size());
   CAIRN_RETURN_IF_ERROR(file.write(prefix));
   CAIRN_RETURN_IF_ERROR(file.write(as_bytes(header)));

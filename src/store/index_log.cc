@@ -10,11 +10,12 @@
 
 #include "base/coding.h"
 #include "base/log.h"
+#include "store/object_format.h"
 
 namespace cairn {
 namespace {
 
-constexpr std::string_view kMagic = "CAIRNIDX";
+constexpr std::string_view kIndexMagic = "CAIRNIDX";
 constexpr std::string_view kRecordMark = "CREC";
 constexpr size_t kHashOffset = 4;
 constexpr size_t kLengthOffset = 12;  // the hash covers everything from here on
@@ -59,13 +60,6 @@ size_t find_record(std::span<const std::byte> bytes, size_t offset) {
     if (record_at(bytes.subspan(offset))) return offset;
     ++offset;
   }
-}
-
-Result<Digest> read_digest(ByteReader& reader, std::string_view what) {
-  CAIRN_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, reader.bytes(32, what));
-  Digest digest;
-  std::copy(bytes.begin(), bytes.end(), digest.bytes.begin());
-  return digest;
 }
 
 Result<ObjectEntry> read_add(ByteReader& reader) {
@@ -186,7 +180,7 @@ class IndexBuilder {
 
 std::vector<std::byte> encode_index_header() {
   ByteWriter out;
-  out.bytes(as_bytes(kMagic));
+  out.bytes(as_bytes(kIndexMagic));
   out.u32(kIndexLogVersion);
   out.u32(0);
   out.u64(xxh3_64(out.view()));
@@ -238,9 +232,10 @@ IndexScan scan_index_log(std::span<const std::byte> bytes) {
   const std::vector<std::byte> want = encode_index_header();
   const std::span<const std::byte> header = bytes.first(std::min(bytes.size(), kIndexHeaderBytes));
   if (!std::equal(header.begin(), header.end(), want.begin(), want.end())) {
-    const bool is_index = header.size() == kIndexHeaderBytes &&
-                          std::equal(want.begin(), want.begin() + kMagic.size(), header.begin()) &&
-                          xxh3_64(header.first(16)) == load_le<uint64_t>(&header[16]);
+    const bool is_index =
+        header.size() == kIndexHeaderBytes &&
+        std::equal(want.begin(), want.begin() + kIndexMagic.size(), header.begin()) &&
+        xxh3_64(header.first(16)) == load_le<uint64_t>(&header[16]);
     if (is_index) scan.unknown_version = load_le<uint32_t>(&header[8]);
     return scan;
   }

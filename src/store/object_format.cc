@@ -9,7 +9,7 @@
 namespace cairn {
 namespace {
 
-constexpr std::string_view kMagic = "CAIRNOBJ";
+constexpr std::string_view kObjectMagic = "CAIRNOBJ";
 constexpr uint32_t kEncodingF32 = 1;
 constexpr uint32_t kEncodingBf16 = 2;
 constexpr size_t kFixedBytes = 104;  // up to and including the created time
@@ -83,13 +83,6 @@ uint64_t header_size(const ObjectHeader& header, size_t n_extents) {
   return (n + kHeaderBlockBytes - 1) / kHeaderBlockBytes * kHeaderBlockBytes;
 }
 
-Result<Digest> read_digest(ByteReader& reader, std::string_view what) {
-  CAIRN_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, reader.bytes(32, what));
-  Digest digest;
-  std::copy(bytes.begin(), bytes.end(), digest.bytes.begin());
-  return digest;
-}
-
 Result<PageLayout> read_layout(ByteReader& reader) {
   PageLayout layout;
   CAIRN_ASSIGN_OR_RETURN(const uint32_t encoding, reader.u32("row encoding"));
@@ -137,7 +130,7 @@ Result<Prefix> read_prefix(std::span<const std::byte> bytes, uint64_t file_bytes
                                           std::min<uint64_t>(file_bytes, bytes.size()),
                                           kHeaderBlockBytes));
   }
-  if (!std::equal(kMagic.begin(), kMagic.end(), bytes.begin(), [](char c, std::byte b) {
+  if (!std::equal(kObjectMagic.begin(), kObjectMagic.end(), bytes.begin(), [](char c, std::byte b) {
         return static_cast<std::byte>(c) == b;
       })) {
     return Status::corruption("does not begin with CAIRNOBJ: not an object of this store");
@@ -236,6 +229,13 @@ Status check_extents(const ObjectHeader& header) {
 
 }  // namespace
 
+Result<Digest> read_digest(ByteReader& reader, std::string_view what) {
+  CAIRN_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, reader.bytes(32, what));
+  Digest digest;
+  std::copy(bytes.begin(), bytes.end(), digest.bytes.begin());
+  return digest;
+}
+
 std::string_view to_string(ObjectKind kind) {
   return kind == ObjectKind::kRun ? "run" : "leaf";
 }
@@ -285,7 +285,7 @@ Status plan_object(ObjectHeader* header) {
 std::vector<std::byte> encode_header(const ObjectHeader& header) {
   ByteWriter out;
   out.mutable_view().reserve(header.header_bytes);
-  out.bytes(as_bytes(kMagic));
+  out.bytes(as_bytes(kObjectMagic));
   out.u32(kObjectFormatVersion);
   out.u16(static_cast<uint16_t>(header.header_bytes / kHeaderBlockBytes));
   out.u8(static_cast<uint8_t>(header.kind));

@@ -18,6 +18,11 @@
 
 namespace cairn {
 
+class ByteReader;
+
+// The next 32 bytes. Errors: kCorruption, naming `what`.
+Result<Digest> read_digest(ByteReader& reader, std::string_view what);
+
 enum class ObjectKind : uint8_t { kRun = 1, kLeaf = 2 };
 
 std::string_view to_string(ObjectKind kind);  // "run", "leaf": the file's suffix

@@ -4,11 +4,7 @@
 
 namespace cairn {
 
-namespace {
-
-constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581
-
-}  // namespace
+namespace {}  // namespace
 
 SentencePieceRules::Part SentencePieceRules::first_part(std::string_view text) const {
   if (const size_t n = user_defined.longest_prefix(text); n > 0) return {n, text.substr(0, n)};

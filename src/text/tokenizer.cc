@@ -14,8 +14,6 @@ namespace cairn {
 namespace {
 
 // U+2581, as which vocabularies over characters spell a space.
-constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
-
 // One call of encode(): the steps between text and ids, with their scratch memory.
 class Encoding {
  public:

@@ -14,8 +14,6 @@ namespace cairn {
 
 namespace {
 
-constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581
-
 class GgufReader {
  public:
   explicit GgufReader(const GgufVocabulary& vocabulary) : vocabulary_(vocabulary) {}

@@ -8,6 +8,7 @@
 #include "text/scored_merges.h"
 #include "text/sentencepiece_model.h"
 #include "text/tokenizer_builder.h"
+#include "text/utf8.h"
 
 namespace cairn {
 
@@ -15,8 +16,6 @@ namespace {
 
 using Piece = SentencePieceModel::Piece;
 using Type = SentencePieceModel::Type;
-
-constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581
 
 // What a character without a token costs more than the worst token.
 constexpr float kUnknownPenalty = 10;

@@ -10,6 +10,13 @@
 #include <string>
 #include <string_view>
 
+namespace cairn {
+
+// U+2581, which SentencePiece writes for a space.
+inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
+
+}  // namespace cairn
+
 namespace cairn::utf8 {
 
 inline constexpr std::string_view kReplacement = "\xEF\xBF\xBD";

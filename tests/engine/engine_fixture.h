@@ -15,6 +15,7 @@
 #include "base/mutex.h"
 #include "engine/engine.h"
 #include "kernels/backend.h"
+#include "support/test_size.h"
 
 namespace cairn {
 
@@ -74,11 +75,7 @@ class TempDir {
   std::string path_;
 };
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-inline constexpr bool kIsSanitized = true;
-#else
-inline constexpr bool kIsSanitized = false;
-#endif
+using testing::kIsSanitized;
 
 // Random weights, 320 ids: a step takes a fraction of the demo's.
 inline constexpr const char* kTinyModel = "tests/data/oracles/llama";

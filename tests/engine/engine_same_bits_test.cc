@@ -100,7 +100,7 @@ TEST(EngineSameBits, ChunksAndThreadsDoNotMatter) {
     for (const GenerationRequest& request : requests) recorders.push_back(test.submit(request));
     test.engine().start();
     for (size_t i = 0; i < requests.size(); ++i) {
-      SCOPED_TRACE(testing::Message() << "request " << i << " chunk " << chunk);
+      SCOPED_TRACE(::testing::Message() << "request " << i << " chunk " << chunk);
       expect_same_answer(recorders[i]->wait_ended(), alone[i]);
     }
   }

@@ -29,7 +29,7 @@ struct Restore {
   std::vector<PageTarget> targets;
 };
 
-class DiskStoreTest : public testing::Test {
+class DiskStoreTest : public ::testing::Test {
  protected:
   DiskStoreTest() {
     set_log_level(LogLevel::kError);

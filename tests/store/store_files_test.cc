@@ -37,7 +37,7 @@ const std::string kIndexPath = std::string(kStore) + "/index.log";
 
 // A store in memory with a chain of two runs and a leaf; the warnings that damage causes are not
 // shown.
-class StoreFilesTest : public testing::Test {
+class StoreFilesTest : public ::testing::Test {
  protected:
   StoreFilesTest() {
     set_log_level(LogLevel::kError);

@@ -15,4 +15,16 @@ inline size_t scaled(size_t n, size_t floor = 1) {
   return n;
 }
 
+// g++ says so by macros, clang by features.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define CAIRN_IS_SANITIZED
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(CAIRN_IS_SANITIZED)
+inline constexpr bool kIsSanitized = true;
+#else
+inline constexpr bool kIsSanitized = false;
+#endif
+
 }  // namespace cairn::testing
