@@ -205,16 +205,6 @@ class Parser {
     return check_unique_names(*tensors);
   }
 
-  static Status check_unique_names(const std::vector<TensorInfo>& tensors) {
-    std::vector<std::string_view> names;
-    names.reserve(tensors.size());
-    for (const TensorInfo& tensor : tensors) names.push_back(tensor.name);
-    std::sort(names.begin(), names.end());
-    const auto twice = std::adjacent_find(names.begin(), names.end());
-    if (twice == names.end()) return Status::ok();
-    return Status::corruption(fmt::format("tensor {} is given twice", in_quotes(*twice)));
-  }
-
   std::span<const std::byte> file_;
   ByteReader reader_;
 };

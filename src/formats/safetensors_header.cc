@@ -162,16 +162,6 @@ class HeaderVisitor final : public JsonVisitor {
   SafetensorsLayout layout_;
 };
 
-Status check_unique_names(const std::vector<TensorInfo>& tensors) {
-  std::vector<std::string_view> names;
-  names.reserve(tensors.size());
-  for (const TensorInfo& tensor : tensors) names.push_back(tensor.name);
-  std::sort(names.begin(), names.end());
-  const auto twice = std::adjacent_find(names.begin(), names.end());
-  if (twice == names.end()) return Status::ok();
-  return Status::corruption(fmt::format("tensor {} is given twice", in_quotes(*twice)));
-}
-
 Status check_size(const TensorInfo& tensor) {
   Result<uint64_t> wanted = tensor_bytes(tensor.dtype, tensor.shape);
   if (!wanted.is_ok()) return wanted.status().with_prefix("tensor " + in_quotes(tensor.name));

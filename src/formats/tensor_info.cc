@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <string_view>
+
 #include "base/coding.h"
 
 namespace cairn {
@@ -40,6 +43,16 @@ std::string in_quotes(std::string_view name) {
   std::string text = fmt::format("{:?}", name.substr(0, kMaxShown));
   if (name.size() > kMaxShown) text += fmt::format("... ({} bytes)", name.size());
   return text;
+}
+
+Status check_unique_names(const std::vector<TensorInfo>& tensors) {
+  std::vector<std::string_view> names;
+  names.reserve(tensors.size());
+  for (const TensorInfo& tensor : tensors) names.push_back(tensor.name);
+  std::sort(names.begin(), names.end());
+  const auto twice = std::adjacent_find(names.begin(), names.end());
+  if (twice == names.end()) return Status::ok();
+  return Status::corruption(fmt::format("tensor {} is given twice", in_quotes(*twice)));
 }
 
 }  // namespace cairn

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -30,5 +31,8 @@ uint64_t n_elements(const TensorInfo& tensor);
 
 // A name from a file, for messages: escaped and cut, so that a message stays one line.
 std::string in_quotes(std::string_view name);
+
+// Errors: kCorruption, naming a tensor that is given twice.
+Status check_unique_names(const std::vector<TensorInfo>& tensors);
 
 }  // namespace cairn
