@@ -14,15 +14,15 @@ namespace cairn {
 namespace {
 
 constexpr std::string_view kMagic = "CAIRNPKW";
-constexpr uint32_t kVersion = 1;
-constexpr uint64_t kAlignment = 4096;
+constexpr uint32_t kPackedVersion = 1;
+constexpr uint64_t kBlobAlignment = 4096;
 constexpr uint64_t kPieceBytes = uint64_t{4} << 20;
 constexpr uint32_t kMaxBlobs = 1 << 20;
 constexpr size_t kFixedBytes = 8 + 4 + 4 + 8 + sizeof(Digest::bytes);
 constexpr size_t kHashBytes = 8;
 
 uint64_t aligned(uint64_t n) {
-  return (n + kAlignment - 1) / kAlignment * kAlignment;
+  return (n + kBlobAlignment - 1) / kBlobAlignment * kBlobAlignment;
 }
 
 // Blobs are hashed in pieces, so that threads share the work on a big one.
@@ -54,7 +54,7 @@ std::vector<std::byte> make_header(const Digest& key,
   for (const std::span<const std::byte> blob : blobs) n_file += aligned(blob.size());
   ByteWriter header;
   header.bytes(as_bytes(kMagic));
-  header.u32(kVersion);
+  header.u32(kPackedVersion);
   header.u32(static_cast<uint32_t>(blobs.size()));
   header.u64(n_file);
   header.bytes(key.bytes);
@@ -76,9 +76,9 @@ Status check_fixed_part(std::span<const std::byte> file, const Digest& key) {
     return Status::corruption("no file of packed weights");
   }
   const auto version = load_le<uint32_t>(file.data() + 8);
-  if (version != kVersion) {
-    return Status::unsupported(
-        fmt::format("version {} of packed weights; this program reads {}", version, kVersion));
+  if (version != kPackedVersion) {
+    return Status::unsupported(fmt::format(
+        "version {} of packed weights; this program reads {}", version, kPackedVersion));
   }
   if (!std::ranges::equal(file.subspan(24, key.bytes.size()), key.bytes)) {
     return Status::corruption("the packed weights of another model");
@@ -161,7 +161,7 @@ Status write_packed_file(const std::string& path,
   const std::vector<uint64_t> hashes = hash_pieces(cut_pieces(blobs), n_threads);
   CAIRN_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(path));
   CAIRN_RETURN_IF_ERROR(file.write(make_header(key, blobs, hashes)));
-  const std::vector<std::byte> padding(kAlignment);
+  const std::vector<std::byte> padding(kBlobAlignment);
   for (const std::span<const std::byte> blob : blobs) {
     CAIRN_RETURN_IF_ERROR(file.write(blob));
     CAIRN_RETURN_IF_ERROR(file.write(std::span(padding).first(aligned(blob.size()) - blob.size())));
