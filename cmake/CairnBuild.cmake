@@ -61,8 +61,16 @@ endfunction()
 # changed test compiles alone.
 option(CAIRN_UNITY_TESTS "Compile tests several files at a time" ON)
 
+# The big sizes, with Soak in their names, are for `make soak`.
+function(cairn_discover_tests name timeout)
+  gtest_discover_tests(${name} TEST_FILTER "-*Soak*" PROPERTIES TIMEOUT ${timeout} DISCOVERY_TIMEOUT 60)
+  gtest_discover_tests(${name} TEST_FILTER "*Soak*" TEST_LIST ${name}_soak
+    PROPERTIES TIMEOUT 7200 LABELS soak DISCOVERY_TIMEOUT 60)
+endfunction()
+
 # cairn_test(NAME SOURCES a_test.cc ... LINK libraries [TIMEOUT seconds])
-# One GoogleTest program; each TEST becomes a ctest entry. CAIRN_SOURCE_DIR names the tree.
+# One GoogleTest program; each TEST becomes a ctest entry, labelled soak where Soak is in its name.
+# CAIRN_SOURCE_DIR names the tree.
 function(cairn_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINK" ${ARGN})
   if(NOT ARG_TIMEOUT)
@@ -75,5 +83,5 @@ function(cairn_test name)
   cairn_precompile(${name} precompiled_tests)
   set_target_properties(${name} PROPERTIES UNITY_BUILD ${CAIRN_UNITY_TESTS} UNITY_BUILD_BATCH_SIZE 5)
   set_property(GLOBAL APPEND PROPERTY CAIRN_LAYER_TESTS ${name})
-  gtest_discover_tests(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} DISCOVERY_TIMEOUT 60)
+  cairn_discover_tests(${name} ${ARG_TIMEOUT})
 endfunction()

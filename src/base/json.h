@@ -27,6 +27,9 @@ Result<Json> parse_json(std::string_view text, std::string_view what, bool allow
 // finite: null.
 std::string dump_json(const Json& value);
 
+// Whether dump_json keeps a string of these bytes as it is (Unicode 15, table 3-7).
+bool is_utf8(std::string_view text);
+
 // The same spelling with the fewest digits that read back as the same float32: "0.1", not
 // "0.10000000149". "inf", "-inf" and "nan" where it is not finite.
 std::string shortest_float(float value);

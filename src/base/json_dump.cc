@@ -188,6 +188,15 @@ void write_value(const Json& value, std::string* out) {
 
 }  // namespace
 
+bool is_utf8(std::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    bool whole = in_range(text[i], 0, 0x7F);
+    i += whole ? 1 : sequence_bytes(text.substr(i), &whole);
+    if (!whole) return false;
+  }
+  return true;
+}
+
 std::string dump_json(const Json& value) {
   std::string out;
   write_value(value, &out);

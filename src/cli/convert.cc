@@ -2,16 +2,17 @@
 #include "formats/convert.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 
 #include "base/options.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/model_flags.h"
 #include "cli/model_paths.h"
+#include "cli/progress_line.h"
 
 namespace cairn::cli {
 namespace {
@@ -23,41 +24,24 @@ struct ConvertFlags {
   bool pure = false;
 };
 
-constexpr DType kTypes[] = {DType::kF32,
-                            DType::kF16,
-                            DType::kBf16,
-                            DType::kQ8_0,
-                            DType::kQ4_0,
-                            DType::kQ4_1,
-                            DType::kQ5_0,
-                            DType::kQ5_1,
-                            DType::kQ2K,
-                            DType::kQ3K,
-                            DType::kQ4K,
-                            DType::kQ5K,
-                            DType::kQ6K,
-                            DType::kIq4Nl,
-                            DType::kIq4Xs,
-                            DType::kMxfp4};
+// What convert writes.
+std::vector<DType> known_types() {
+  std::vector<DType> types = {DType::kF32, DType::kF16, DType::kBf16};
+  types.insert(types.end(), std::begin(kBlockTypes), std::end(kBlockTypes));
+  return types;
+}
 
 std::vector<std::string> type_names() {
   std::vector<std::string> names;
-  for (const DType dtype : kTypes) names.emplace_back(to_string(dtype));
+  for (const DType dtype : known_types()) names.emplace_back(to_string(dtype));
   return names;
 }
 
 DType dtype_of(const std::string& name) {
-  for (const DType dtype : kTypes) {
+  for (const DType dtype : known_types()) {
     if (to_string(dtype) == name) return dtype;
   }
   return DType::kBf16;  // the arguments accept no other name
-}
-
-// A line that is written over, on terminals only.
-void show_progress(double share, std::string_view what) {
-  std::fprintf(
-      stderr, "\r\033[K%3.0f%% %.*s", 100 * share, static_cast<int>(what.size()), what.data());
-  std::fflush(stderr);
 }
 
 void print_summary(const ConvertFlags& flags, const ConvertSummary& summary) {
@@ -80,13 +64,11 @@ Result<ConvertSummary> convert(const ConvertFlags& flags) {
   ConvertOptions options;
   options.dtype = dtype_of(flags.type);
   options.pure = flags.pure;
-  const bool on_terminal = ::isatty(STDERR_FILENO) == 1;
-  if (on_terminal) options.progress = show_progress;
+  ProgressLine line;
+  options.progress = line.reporter();
   const bool to_gguf = std::filesystem::path(flags.target).extension() == ".gguf";
-  auto summary = to_gguf ? convert_to_gguf(*checkpoint, flags.target, options)
-                         : convert_to_safetensors(*checkpoint, flags.target, options);
-  if (on_terminal) std::fprintf(stderr, "\r\033[K");
-  return summary;
+  return to_gguf ? convert_to_gguf(*checkpoint, flags.target, options)
+                 : convert_to_safetensors(*checkpoint, flags.target, options);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "cli/model_flags.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -10,6 +9,7 @@
 #include "base/file_system.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "cli/progress_line.h"
 #include "formats/model_config.h"
 
 namespace cairn::cli {
@@ -117,18 +117,9 @@ Result<std::unique_ptr<Model>> load_model(const std::string& model_dir,
   LoadOptions options;
   options.packed = packed_options(flags.packed, model_dir);
   options.identity_cache_dir = default_cache_dir() + "/identity";
-  const bool on_terminal = isatty(STDERR_FILENO) == 1;
-  bool printed = false;
-  if (on_terminal) {
-    options.progress = [&printed](double share, std::string_view what) {
-      std::fprintf(
-          stderr, "\r\033[K%3.0f %% %.*s", share * 100, static_cast<int>(what.size()), what.data());
-      printed = true;
-    };
-  }
-  auto model = Model::load(model_dir, backend, options);
-  if (printed) std::fprintf(stderr, "\r\033[K");
-  return model;
+  ProgressLine line;
+  options.progress = line.reporter();
+  return Model::load(model_dir, backend, options);
 }
 
 Result<GenerationConfig> load_generation(const std::string& model_dir) {

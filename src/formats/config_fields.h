@@ -49,4 +49,13 @@ class ConfigFields {
   std::string where_;
 };
 
+// A number that settings keep as a float. `fields`: anything with find_number.
+template <typename Fields>
+Status read_float(
+    const Fields& fields, std::string_view key, double min, double max, std::optional<float>* out) {
+  CAIRN_ASSIGN_OR_RETURN(const std::optional<double> value, fields.find_number(key, min, max));
+  if (value) *out = static_cast<float>(*value);
+  return Status::ok();
+}
+
 }  // namespace cairn

@@ -11,6 +11,7 @@
 #include "formats/gguf.h"
 #include "formats/gguf_from_hf.h"
 #include "formats/gguf_types.h"
+#include "formats/hf_from_gguf.h"
 #include "formats/model_config.h"
 #include "formats/quantize.h"
 #include "formats/safetensors.h"
@@ -117,6 +118,7 @@ Status add_metadata(const Checkpoint& from,
   CAIRN_RETURN_IF_ERROR(add_gguf_config(config, metadata));
   const fs::path folder = fs::weakly_canonical(from.folder());
   metadata->add_string("general.name", folder.filename().string());
+  CAIRN_RETURN_IF_ERROR(add_gguf_sampling(from.folder(), metadata));
   GgufMetadataBuilder tokenizer;
   const Status status = add_gguf_tokenizer(from.folder(), config, &tokenizer);
   if (status.is_ok()) {
@@ -187,8 +189,7 @@ Result<ConvertSummary> convert_to_safetensors(const Checkpoint& from,
   if (from.format() == WeightFormat::kSafetensors) {
     CAIRN_RETURN_IF_ERROR(copy_companions(from.folder(), folder));
   } else {
-    summary.notes.push_back(
-        "the tokenizer is left out: this version writes no tokenizer.json from a GGUF vocabulary");
+    CAIRN_RETURN_IF_ERROR(write_text_files(*from.gguf_metadata(), folder, &summary));
   }
   CAIRN_ASSIGN_OR_RETURN(
       SafetensorsWriter writer,

@@ -43,8 +43,10 @@ Result<ConvertSummary> convert_to_gguf(const Checkpoint& from,
                                        const std::string& path,
                                        const ConvertOptions& options);
 
-// A folder with config.json, model.safetensors, and the tokenizer files of a source that is a
-// folder itself. Errors: as above; kInvalidArgument for a folder that is the source's own.
+// A folder with config.json, model.safetensors and the files about text: those of a source that is
+// a folder itself, else what a GGUF file says, as tokenizer.json, tokenizer_config.json,
+// generation_config.json and chat_template.jinja. Errors: as above; kInvalidArgument for a folder
+// that is the source's own.
 Result<ConvertSummary> convert_to_safetensors(const Checkpoint& from,
                                               const std::string& folder,
                                               const ConvertOptions& options);

@@ -27,4 +27,8 @@ Status add_gguf_tokenizer(const std::string& folder,
                           const HfConfig& config,
                           GgufMetadataBuilder* metadata);
 
+// The sampling that generation_config.json recommends, as general.sampling.*. Errors: those of
+// load_generation_config.
+Status add_gguf_sampling(const std::string& folder, GgufMetadataBuilder* metadata);
+
 }  // namespace cairn

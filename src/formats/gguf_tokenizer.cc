@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <array>
 
+#include "formats/config_fields.h"
 #include "formats/gguf_config.h"
+#include "formats/gguf_vocabulary.h"
 #include "formats/tensor_info.h"
 
 namespace cairn {
@@ -56,7 +58,7 @@ Status check_length(std::string_view setting, size_t found, size_t n_tokens) {
       fmt::format("metadata {} has {} entries for {} tokens", key(setting), found, n_tokens));
 }
 
-Status read_types(const GgufMetadata& metadata, GgufTokenizerFields* vocabulary) {
+Status read_types(const GgufMetadata& metadata, GgufVocabulary* vocabulary) {
   CAIRN_ASSIGN_OR_RETURN(const std::vector<double> types,
                          metadata.find_numbers(key("token_type"), kMaxTokens));
   CAIRN_RETURN_IF_ERROR(check_length("token_type", types.size(), vocabulary->tokens.size()));
@@ -70,7 +72,7 @@ Status read_types(const GgufMetadata& metadata, GgufTokenizerFields* vocabulary)
   return Status::ok();
 }
 
-Status read_arrays(const GgufMetadata& metadata, GgufTokenizerFields* vocabulary) {
+Status read_arrays(const GgufMetadata& metadata, GgufVocabulary* vocabulary) {
   CAIRN_ASSIGN_OR_RETURN(vocabulary->tokens, metadata.find_strings(key("tokens"), kMaxTokens));
   if (vocabulary->tokens.empty()) {
     return Status::not_found("the file has no tokenizer.ggml.tokens: it holds no tokenizer");
@@ -84,7 +86,7 @@ Status read_arrays(const GgufMetadata& metadata, GgufTokenizerFields* vocabulary
   return Status::ok();
 }
 
-Status read_switches(const GgufMetadata& metadata, GgufTokenizerFields* vocabulary) {
+Status read_switches(const GgufMetadata& metadata, GgufVocabulary* vocabulary) {
   CAIRN_ASSIGN_OR_RETURN(vocabulary->add_bos_token, metadata.find_bool(key("add_bos_token")));
   CAIRN_ASSIGN_OR_RETURN(vocabulary->add_eos_token, metadata.find_bool(key("add_eos_token")));
   CAIRN_ASSIGN_OR_RETURN(vocabulary->add_space_prefix, metadata.find_bool(key("add_space_prefix")));
@@ -98,21 +100,11 @@ Status add_end_texts(const GgufMetadata& metadata, std::vector<uint32_t>* ids) {
   CAIRN_ASSIGN_OR_RETURN(const std::vector<double> types,
                          metadata.find_numbers(key("token_type"), kMaxTokens));
   for (size_t i = 0; i < std::min(tokens.size(), types.size()); ++i) {
-    if (types[i] != static_cast<double>(GgufTokenizerFields::kControl)) continue;
+    if (types[i] != static_cast<double>(GgufVocabulary::kControl)) continue;
     if (std::find(kEndTexts.begin(), kEndTexts.end(), tokens[i]) == kEndTexts.end()) continue;
     const auto id = static_cast<uint32_t>(i);
     if (std::find(ids->begin(), ids->end(), id) == ids->end()) ids->push_back(id);
   }
-  return Status::ok();
-}
-
-Status read_float(const GgufMetadata& metadata,
-                  std::string_view name,
-                  double min,
-                  double max,
-                  std::optional<float>* out) {
-  CAIRN_ASSIGN_OR_RETURN(const std::optional<double> value, metadata.find_number(name, min, max));
-  if (value) *out = static_cast<float>(*value);
   return Status::ok();
 }
 
@@ -148,8 +140,8 @@ Result<GenerationConfig> parse_gguf_generation_config(const GgufMetadata& metada
   return config;
 }
 
-Result<GgufTokenizerFields> parse_gguf_tokenizer(const GgufMetadata& metadata) {
-  GgufTokenizerFields vocabulary;
+Result<GgufVocabulary> parse_gguf_vocabulary(const GgufMetadata& metadata) {
+  GgufVocabulary vocabulary;
   CAIRN_ASSIGN_OR_RETURN(const std::optional<std::string> model,
                          metadata.find_string(key("model")));
   CAIRN_ASSIGN_OR_RETURN(const std::optional<std::string> pre, metadata.find_string(key("pre")));
@@ -168,6 +160,19 @@ Result<GgufTokenizerFields> parse_gguf_tokenizer(const GgufMetadata& metadata) {
   CAIRN_RETURN_IF_ERROR(
       read_id(metadata, "padding_token_id", n_tokens, &vocabulary.padding_token_id));
   return vocabulary;
+}
+
+std::vector<std::pair<std::string, std::string>> gguf_special_tokens(
+    const GgufVocabulary& vocabulary) {
+  std::vector<std::pair<std::string, std::string>> tokens;
+  const auto add = [&](const char* name, const std::optional<uint32_t>& id) {
+    if (id && *id < vocabulary.tokens.size()) tokens.emplace_back(name, vocabulary.tokens[*id]);
+  };
+  add("bos_token", vocabulary.bos_token_id);
+  add("eos_token", vocabulary.eos_token_id);
+  add("unk_token", vocabulary.unknown_token_id);
+  add("pad_token", vocabulary.padding_token_id);
+  return tokens;
 }
 
 }  // namespace cairn

@@ -1,13 +1,14 @@
 // From a tokenizer.json to the tokenizer keys of a GGUF file.
 #include <fmt/format.h>
 
-#include <array>
 #include <filesystem>
+#include <optional>
 
 #include "base/file_system.h"
 #include "base/json.h"
-#include "formats/gguf_config.h"
 #include "formats/gguf_from_hf.h"
+#include "formats/gguf_pre_tokenizers.h"
+#include "formats/gguf_vocabulary.h"
 
 namespace cairn {
 namespace {
@@ -16,22 +17,6 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kMaxTokenizerBytes = 256 << 20;
 constexpr uint64_t kMaxTemplateBytes = 4 << 20;
-
-// How a tokenizer.json splits text, and what GGUF files call it. An empty pattern is the ByteLevel
-// pre-tokenizer's own, GPT-2's. Source: the tokenizers that convert_hf_to_gguf.py knows.
-struct SplitName {
-  std::string_view pattern;
-  std::string_view pre;
-};
-
-constexpr std::array<SplitName, 4> kSplits = {
-    {{"", "gpt-2"},
-     {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-      "llama-bpe"},
-     {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-      "qwen2"},
-     {R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-      "gpt-4o"}}};
 
 // Nullopt when a path of keys leads to nothing.
 const Json* look(const Json& json, std::initializer_list<const char*> keys) {
@@ -53,30 +38,59 @@ bool true_at(const Json& json, std::initializer_list<const char*> keys) {
   return value != nullptr && value->is_boolean() && value->get<bool>();
 }
 
-Result<std::string> pre_tokenizer_name(const Json& tokenizer) {
-  const Json* pre = look(tokenizer, {"pre_tokenizer"});
+// The pre-tokenizer's steps; a step that is no sequence is one of itself.
+std::vector<const Json*> steps_of(const Json& node) {
+  const Json* list = look(node, {"pretokenizers"});
+  if (list == nullptr || !list->is_array()) return {&node};
   std::vector<const Json*> steps;
-  if (pre != nullptr && text_at(*pre, {"type"}) == "Sequence") {
-    const Json* list = look(*pre, {"pretokenizers"});
-    if (list != nullptr && list->is_array()) {
-      for (const Json& step : *list) steps.push_back(&step);
+  for (const Json& step : *list) steps.push_back(&step);
+  return steps;
+}
+
+// The expressions by which text is cut, of splits that end in bytes; nullopt for anything else.
+std::optional<std::vector<std::string>> split_patterns(const Json& tokenizer) {
+  const Json* pre = look(tokenizer, {"pre_tokenizer"});
+  if (pre == nullptr) return std::nullopt;
+  std::vector<const Json*> steps = steps_of(*pre);
+  if (steps.empty() || text_at(*steps.back(), {"type"}) != "ByteLevel") return std::nullopt;
+  const Json& bytes = *steps.back();
+  steps.pop_back();
+  std::vector<std::string> patterns;
+  for (const Json* step : steps) {
+    // The expressions with names match all of a text, so that keeping the matches alone, as some
+    // files do, is the same as isolating them.
+    const bool keeps_matches =
+        text_at(*step, {"behavior"}) == (true_at(*step, {"invert"}) ? "Removed" : "Isolated");
+    const std::string pattern = text_at(*step, {"pattern", "Regex"});
+    if (text_at(*step, {"type"}) != "Split" || !keeps_matches || pattern.empty()) {
+      return std::nullopt;
     }
-  } else if (pre != nullptr) {
-    steps.push_back(pre);
+    patterns.push_back(pattern);
   }
-  std::string pattern;
-  const bool ends_in_bytes = !steps.empty() && text_at(*steps.back(), {"type"}) == "ByteLevel";
-  if (steps.size() == 2 && text_at(*steps[0], {"type"}) == "Split") {
-    pattern = text_at(*steps[0], {"pattern", "Regex"});
-  }
-  const bool known_shape = steps.size() == 1 || (steps.size() == 2 && !pattern.empty());
-  if (ends_in_bytes && known_shape && !true_at(*steps.back(), {"add_prefix_space"})) {
-    for (const SplitName& split : kSplits) {
-      if (split.pattern == pattern) return std::string(split.pre);
+  const Json* use_regex = look(bytes, {"use_regex"});
+  if (use_regex == nullptr || *use_regex != false) patterns.emplace_back(gpt2_split());
+  if (true_at(bytes, {"add_prefix_space"})) return std::nullopt;
+  return patterns;
+}
+
+Result<std::string> pre_tokenizer_name(const Json& tokenizer) {
+  const std::optional<std::vector<std::string>> patterns = split_patterns(tokenizer);
+  const Json* normalizer = look(tokenizer, {"normalizer"});
+  const bool composes = text_at(tokenizer, {"normalizer", "type"}) == "NFC";
+  const Json* steps = look(tokenizer, {"normalizer", "normalizers"});
+  const bool leaves_text_alone =
+      normalizer == nullptr || normalizer->is_null() || (steps != nullptr && steps->empty());
+  if (patterns && (composes || leaves_text_alone)) {
+    std::optional<bool> ignore_merges;
+    if (look(tokenizer, {"model", "ignore_merges"}) != nullptr) {
+      ignore_merges = true_at(tokenizer, {"model", "ignore_merges"});
     }
+    const auto name = find_gguf_pre_tokenizer_name(*patterns, ignore_merges, composes);
+    if (name) return std::string(*name);
   }
   return Status::unsupported(
-      "the tokenizer splits text in a way that has no name in GGUF files known to this version");
+      "the tokenizer normalises or splits text in a way that has no name in GGUF files known to "
+      "this version");
 }
 
 // The tokens by id, with their types.
@@ -84,7 +98,7 @@ struct Tokens {
   std::vector<std::string> texts;
   std::vector<int32_t> types;
 
-  explicit Tokens(size_t n) : texts(n), types(n, GgufTokenizerFields::kUnused) {
+  explicit Tokens(size_t n) : texts(n), types(n, GgufVocabulary::kUnused) {
     for (size_t i = 0; i < n; ++i) texts[i] = fmt::format("[PAD{}]", i);
   }
 
@@ -106,18 +120,17 @@ Result<Tokens> read_tokens(const Json& tokenizer, int64_t vocab_size) {
     return Status::invalid_argument("model.vocab is missing or no object");
   }
   for (const auto& [text, id] : vocab->items()) {
-    CAIRN_RETURN_IF_ERROR(tokens.put(text, id, GgufTokenizerFields::kNormal));
+    CAIRN_RETURN_IF_ERROR(tokens.put(text, id, GgufVocabulary::kNormal));
   }
   const Json* added = look(tokenizer, {"added_tokens"});
   if (added == nullptr || !added->is_array()) return tokens;
   for (const Json& token : *added) {
     const Json* id = look(token, {"id"});
     if (id == nullptr) return Status::invalid_argument("an added token has no id");
-    CAIRN_RETURN_IF_ERROR(tokens.put(text_at(token, {"content"}),
-                                     *id,
-                                     true_at(token, {"special"})
-                                         ? GgufTokenizerFields::kControl
-                                         : GgufTokenizerFields::kUserDefined));
+    CAIRN_RETURN_IF_ERROR(tokens.put(
+        text_at(token, {"content"}),
+        *id,
+        true_at(token, {"special"}) ? GgufVocabulary::kControl : GgufVocabulary::kUserDefined));
   }
   return tokens;
 }
@@ -199,6 +212,23 @@ Status add_gguf_tokenizer(const std::string& folder,
     metadata->add_u32("tokenizer.ggml.padding_token_id", *generation.pad_token_id);
   }
   return add_template_and_switches(folder, metadata);
+}
+
+Status add_gguf_sampling(const std::string& folder, GgufMetadataBuilder* metadata) {
+  CAIRN_ASSIGN_OR_RETURN(const GenerationConfig generation, load_generation_config(folder));
+  if (generation.do_sample == false) {
+    metadata->add_f32("general.sampling.temp", 0.0F);
+    return Status::ok();
+  }
+  const auto add = [&](std::string_view key, const std::optional<float>& value) {
+    if (value) metadata->add_f32(key, *value);
+  };
+  add("general.sampling.temp", generation.temperature);
+  add("general.sampling.top_p", generation.top_p);
+  add("general.sampling.min_p", generation.min_p);
+  add("general.sampling.penalty_repeat", generation.repetition_penalty);
+  if (generation.top_k) metadata->add_i32("general.sampling.top_k", *generation.top_k);
+  return Status::ok();
 }
 
 }  // namespace cairn

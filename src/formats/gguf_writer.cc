@@ -111,6 +111,11 @@ void GgufMetadataBuilder::add_u32(std::string_view key, uint32_t value) {
   put(std::as_bytes(std::span(&value, 1)));
 }
 
+void GgufMetadataBuilder::add_i32(std::string_view key, int32_t value) {
+  begin(key, GgufType::kI32);
+  put(std::as_bytes(std::span(&value, 1)));
+}
+
 void GgufMetadataBuilder::add_f32(std::string_view key, float value) {
   begin(key, GgufType::kF32);
   put(std::as_bytes(std::span(&value, 1)));

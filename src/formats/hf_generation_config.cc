@@ -9,16 +9,6 @@
 namespace cairn {
 namespace {
 
-Status read_float(const ConfigFields& fields,
-                  std::string_view key,
-                  double min,
-                  double max,
-                  std::optional<float>* out) {
-  CAIRN_ASSIGN_OR_RETURN(const std::optional<double> value, fields.find_number(key, min, max));
-  if (value) *out = static_cast<float>(*value);
-  return Status::ok();
-}
-
 Status read_sampling(const ConfigFields& fields, GenerationConfig* config) {
   CAIRN_ASSIGN_OR_RETURN(config->do_sample, fields.find_bool("do_sample"));
   CAIRN_RETURN_IF_ERROR(read_float(fields, "temperature", 0.0, 1000.0, &config->temperature));

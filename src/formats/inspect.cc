@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "formats/checkpoint.h"
+#include "formats/gguf_vocabulary.h"
 #include "formats/model_config.h"
 
 namespace cairn {
@@ -35,16 +36,16 @@ void add_gguf(const GgufFile& file, InspectReport* report) {
 }
 
 void add_tokenizer(const GgufMetadata& metadata, InspectReport* report) {
-  const Result<GgufTokenizerFields> fields = parse_gguf_tokenizer(metadata);
-  if (!fields.is_ok()) {
-    report->tokenizer_error = fields.status().message();
+  const Result<GgufVocabulary> vocabulary = parse_gguf_vocabulary(metadata);
+  if (!vocabulary.is_ok()) {
+    report->tokenizer_error = vocabulary.status().message();
     return;
   }
-  report->tokenizer = InspectTokenizer{fields->model,
-                                       fields->pre,
-                                       fields->tokens.size(),
-                                       fields->merges.size(),
-                                       fields->chat_template.size()};
+  report->tokenizer = InspectTokenizer{vocabulary->model,
+                                       vocabulary->pre,
+                                       vocabulary->tokens.size(),
+                                       vocabulary->merges.size(),
+                                       vocabulary->chat_template.size()};
 }
 
 void add_configs(const Checkpoint& checkpoint, InspectReport* report) {

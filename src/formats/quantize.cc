@@ -82,38 +82,31 @@ Codes offset_codes(const float* x, unsigned bits, F16* scale, F16* least) {
   return codes;
 }
 
-void encode_q4_0(const float* x, std::byte* out) {
-  F16 scale = 0;
-  const Codes codes = symmetric_codes(x, 4, &scale);
-  store_f16(out, scale);
-  put_nibbles(codes, out + 2);
+// Codes of `bits` bits, 4 or 5: the fifth bits of all come first.
+void put_codes(const Codes& codes, unsigned bits, std::byte* out) {
+  if (bits == 5) {
+    put_fifth_bits(codes, out);
+    out += sizeof(uint32_t);
+  }
+  put_nibbles(codes, out);
 }
 
-void encode_q5_0(const float* x, std::byte* out) {
+template <unsigned kBits>
+void encode_symmetric(const float* x, std::byte* out) {
   F16 scale = 0;
-  const Codes codes = symmetric_codes(x, 5, &scale);
+  const Codes codes = symmetric_codes(x, kBits, &scale);
   store_f16(out, scale);
-  put_fifth_bits(codes, out + 2);
-  put_nibbles(codes, out + 6);
+  put_codes(codes, kBits, out + 2);
 }
 
-void encode_q4_1(const float* x, std::byte* out) {
+template <unsigned kBits>
+void encode_offset(const float* x, std::byte* out) {
   F16 scale = 0;
   F16 least = 0;
-  const Codes codes = offset_codes(x, 4, &scale, &least);
+  const Codes codes = offset_codes(x, kBits, &scale, &least);
   store_f16(out, scale);
   store_f16(out + 2, least);
-  put_nibbles(codes, out + 4);
-}
-
-void encode_q5_1(const float* x, std::byte* out) {
-  F16 scale = 0;
-  F16 least = 0;
-  const Codes codes = offset_codes(x, 5, &scale, &least);
-  store_f16(out, scale);
-  store_f16(out + 2, least);
-  put_fifth_bits(codes, out + 4);
-  put_nibbles(codes, out + 8);
+  put_codes(codes, kBits, out + 4);
 }
 
 constexpr std::array<double, 16> kIq4Values = {
@@ -208,13 +201,13 @@ Encoder encoder_of(DType dtype) {
     case DType::kQ8_0:
       return encode_q8_0;
     case DType::kQ4_0:
-      return encode_q4_0;
+      return encode_symmetric<4>;
     case DType::kQ4_1:
-      return encode_q4_1;
+      return encode_offset<4>;
     case DType::kQ5_0:
-      return encode_q5_0;
+      return encode_symmetric<5>;
     case DType::kQ5_1:
-      return encode_q5_1;
+      return encode_offset<5>;
     case DType::kQ2K:
       return encode_q2_k;
     case DType::kQ3K:

@@ -38,6 +38,21 @@ enum class DType {
   kMxfp4,
 };
 
+// The block types, for those who walk over all of them.
+inline constexpr DType kBlockTypes[] = {DType::kQ8_0,
+                                        DType::kQ4_0,
+                                        DType::kQ4_1,
+                                        DType::kQ5_0,
+                                        DType::kQ5_1,
+                                        DType::kQ2K,
+                                        DType::kQ3K,
+                                        DType::kQ4K,
+                                        DType::kQ5K,
+                                        DType::kQ6K,
+                                        DType::kIq4Nl,
+                                        DType::kIq4Xs,
+                                        DType::kMxfp4};
+
 // n_elements values in n_bytes bytes; {1, size} for the plain types. The innermost dimension of a
 // tensor is a whole number of blocks.
 struct BlockShape {

@@ -3,9 +3,9 @@
 
 #include <utility>
 
+#include "formats/gguf_pre_tokenizers.h"
+#include "formats/gguf_vocabulary.h"
 #include "text/byte_level.h"
-#include "text/gguf_pre_tokenizers.h"
-#include "text/gguf_vocabulary.h"
 #include "text/scored_merges.h"
 #include "text/tokenizer_builder.h"
 #include "text/utf8.h"
@@ -23,7 +23,6 @@ class GgufReader {
  private:
   Status check() const;
   Status check_affix(std::string_view name, std::optional<uint32_t> id) const;
-  int32_t type_of(size_t id) const;
   bool is_text(size_t id) const;
   Status place_tokens();
   Result<std::string> bytes_of(size_t id) const;
@@ -32,8 +31,6 @@ class GgufReader {
   Result<MergeTable> make_merges(const TokenTable& table);
   Status set_scored();
   void set_affixes(bool adds_bos);
-
-  bool is_scored() const { return vocabulary_.model == "llama"; }
 
   const GgufVocabulary& vocabulary_;
   TokenizerBuilder builder_{"GGUF vocabulary"};
@@ -47,7 +44,7 @@ Status GgufReader::check_affix(std::string_view name, std::optional<uint32_t> id
 
 Status GgufReader::check() const {
   const size_t n = vocabulary_.tokens.size();
-  if (!is_scored() && vocabulary_.model != "gpt2") {
+  if (!vocabulary_.is_scored() && vocabulary_.model != "gpt2") {
     return builder_.unsupported(fmt::format(
         "tokenizer.ggml.model is \"{}\"; supported are llama and gpt2", vocabulary_.model));
   }
@@ -56,7 +53,7 @@ Status GgufReader::check() const {
     return builder_.damaged(
         fmt::format("{} token types for {} tokens", vocabulary_.token_types.size(), n));
   }
-  if (is_scored() && vocabulary_.scores.size() != n) {
+  if (vocabulary_.is_scored() && vocabulary_.scores.size() != n) {
     return builder_.damaged(fmt::format("{} scores for {} tokens", vocabulary_.scores.size(), n));
   }
   CAIRN_RETURN_IF_ERROR(check_affix("bos_token_id", vocabulary_.bos_token_id));
@@ -64,14 +61,9 @@ Status GgufReader::check() const {
   return check_affix("unknown_token_id", vocabulary_.unknown_token_id);
 }
 
-int32_t GgufReader::type_of(size_t id) const {
-  return vocabulary_.token_types.empty() ? int32_t{GgufVocabulary::kNormal}
-                                         : vocabulary_.token_types[id];
-}
-
 // True for tokens that text can become by merging.
 bool GgufReader::is_text(size_t id) const {
-  const int32_t type = type_of(id);
+  const int32_t type = vocabulary_.type_of(id);
   return type == GgufVocabulary::kNormal || type == GgufVocabulary::kUserDefined ||
          type == GgufVocabulary::kUnused;
 }
@@ -79,12 +71,13 @@ bool GgufReader::is_text(size_t id) const {
 Result<std::string> GgufReader::bytes_of(size_t id) const {
   const std::string_view text = vocabulary_.tokens[id];
   std::string bytes;
-  if (!is_scored()) {
+  if (!vocabulary_.is_scored()) {
     // Added tokens are spelt as they are; so is what is outside of the alphabet.
-    if (type_of(id) != GgufVocabulary::kNormal || !append_byte_level(bytes, text)) bytes = text;
+    if (vocabulary_.type_of(id) != GgufVocabulary::kNormal || !append_byte_level(bytes, text))
+      bytes = text;
     return bytes;
   }
-  if (type_of(id) == GgufVocabulary::kByte) {
+  if (vocabulary_.type_of(id) == GgufVocabulary::kByte) {
     const auto byte = parse_byte_token(text);
     if (!byte) return builder_.damaged(fmt::format("byte token {} is \"{}\"", id, text));
     return std::string(1, static_cast<char>(*byte));
@@ -103,7 +96,7 @@ Status GgufReader::place_tokens() {
   for (size_t i = 0; i < n; ++i) {
     const auto id = static_cast<TokenId>(i);
     CAIRN_ASSIGN_OR_RETURN(const std::string bytes, bytes_of(i));
-    const int32_t type = type_of(i);
+    const int32_t type = vocabulary_.type_of(i);
     builder_.fingerprint().number(static_cast<uint64_t>(type));
     if (type != GgufVocabulary::kControl && type != GgufVocabulary::kUnknown &&
         type != GgufVocabulary::kUserDefined) {
@@ -195,7 +188,7 @@ Status GgufReader::set_scored() {
   for (size_t i = 0; i < n; ++i) {
     const auto id = static_cast<TokenId>(i);
     const std::string_view text = vocabulary_.tokens[i];
-    const bool is_byte = type_of(i) == GgufVocabulary::kByte;
+    const bool is_byte = vocabulary_.type_of(i) == GgufVocabulary::kByte;
     if (text.empty() || !utf8::is_valid(text) || (!is_text(i) && !is_byte)) continue;
     const std::string_view kept = builder_.parts().arena.keep(text);
     if (!table.insert(kept, id) || is_byte) continue;
@@ -236,7 +229,7 @@ Result<std::shared_ptr<const Tokenizer>> GgufReader::run() {
   CAIRN_RETURN_IF_ERROR(check());
   builder_.fingerprint().text(vocabulary_.model);
   CAIRN_RETURN_IF_ERROR(place_tokens());
-  if (is_scored()) {
+  if (vocabulary_.is_scored()) {
     CAIRN_RETURN_IF_ERROR(set_scored());
     set_affixes(true);
     return builder_.finish(false);

@@ -15,30 +15,41 @@
 #include "base/mailbox.h"
 #include "engine/engine_fixture.h"
 #include "store/store_files.h"
+#include "support/weight_kinds.h"
 
 namespace cairn {
 namespace {
 
+using namespace ::cairn::testing;  // NOLINT(google-build-using-namespace)
+
 constexpr size_t kPromptTokens = 150;
+
+struct LifeOptions {
+  std::string model;       // path
+  std::string store = "";  // none: no disk tier
+  unsigned n_threads = 1;
+  Precision precision = Precision::kFast;
+  Isa isa = supported_isas().back();
+};
 
 // One life of a program: a backend, a model and a cache, with a disk tier if a store is named.
 class Life {
  public:
-  explicit Life(const std::string& model, const std::string& store = "", unsigned n_threads = 1)
-      : backend_(make_cpu_backend({.isa = supported_isas().back(),
-                                   .precision = Precision::kFast,
-                                   .n_threads = n_threads})),
-        model_(Model::load(std::string(CAIRN_SOURCE_DIR) + "/" + model, *backend_, {}).value()),
-        geometry_(model_->spec().cache_geometry(RowEncoding::kBf16)),
+  explicit Life(const LifeOptions& life)
+      : backend_(make_cpu_backend(
+            {.isa = life.isa, .precision = life.precision, .n_threads = life.n_threads})),
+        model_(Model::load(life.model, *backend_, {}).value()),
+        geometry_(model_->spec().cache_geometry(
+            life.precision == Precision::kF32 ? RowEncoding::kF32 : RowEncoding::kBf16)),
         cache_(std::make_unique<TieredCache>(*backend_, clock_, cache_options())) {
     root_ = cache_->add_root({.model_identity = model_->identity(),
                               .geometry = geometry_,
                               .numerics_version = backend_->numerics_version(),
                               .key_namespace = "",
-                              .model_label = model});
-    if (store.empty()) return;
+                              .model_label = life.model});
+    if (life.store.empty()) return;
     StoreOptions options;
-    options.directory = store;
+    options.directory = life.store;
     OpenReport report;
     auto files = StoreFiles::open(posix_file_system(), clock_, options, &report).value();
     cache_->attach_disk(std::move(files), std::move(report), [this](StoreReply reply) {
@@ -123,11 +134,11 @@ bool same_bits(std::span<const float> a, std::span<const float> b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }
 
-constexpr const char* kDemo = "models/cairn-demo";
-constexpr const char* kLlama = "tests/data/oracles/llama";
+constexpr const char* kDemo = CAIRN_SOURCE_DIR "/models/cairn-demo";
+constexpr const char* kLlama = CAIRN_SOURCE_DIR "/tests/data/oracles/llama";
 
 TEST(Score, IsTheForwardPassRowForRow) {
-  Life life(kDemo);
+  Life life({kDemo});
   const std::vector<TokenId> ids = some_ids(60, 1);
   const auto rows = life.rows_of(ids, {});
   const size_t page_bytes = life.geometry().groups[0].layout.page_bytes();
@@ -140,7 +151,7 @@ TEST(Score, IsTheForwardPassRowForRow) {
 
 TEST(Score, ChunksThreadsAndCompanyDoNotShow) {
   const std::vector<TokenId> ids = some_ids(kPromptTokens, 1);
-  Life life(kDemo);
+  Life life({kDemo});
   const auto wanted = life.rows_of(ids, {});
   ASSERT_EQ(wanted.size(), kPromptTokens * 4096);
   ScoreOptions options;
@@ -149,17 +160,17 @@ TEST(Score, ChunksThreadsAndCompanyDoNotShow) {
     options.chunk = chunk;
     EXPECT_TRUE(same_bits(life.rows_of(ids, options), wanted)) << "chunk " << chunk;
   }
-  Life two_threads(kDemo, "", 2);
+  Life two_threads({.model = kDemo, .store = "", .n_threads = 2});
   EXPECT_TRUE(same_bits(two_threads.rows_of(ids, options), wanted));
 }
 
 TEST(Score, ListsRunAsOneBatch) {
   const std::vector<std::vector<TokenId>> lists = {
       some_ids(70, 1, 320), some_ids(5, 2, 320), some_ids(129, 3, 320)};
-  Life together(kLlama);
+  Life together({kLlama});
   const auto scores = together.try_score(lists, {}).value();
   for (size_t i = 0; i < lists.size(); ++i) {
-    Life alone(kLlama);
+    Life alone({kLlama});
     EXPECT_TRUE(same_bits(alone.rows_of(lists[i], {}), scores.rows[i])) << "list " << i;
     EXPECT_EQ(scores.sequences[i].first_row, 0U);
     EXPECT_EQ(scores.sequences[i].n_rows, lists[i].size());
@@ -167,7 +178,7 @@ TEST(Score, ListsRunAsOneBatch) {
 }
 
 TEST(Score, LastRowOnlyIsTheLastRow) {
-  Life life(kLlama);
+  Life life({kLlama});
   const std::vector<TokenId> ids = some_ids(100, 1, 320);
   const auto all = life.rows_of(ids, {});
   ScoreOptions options;
@@ -180,7 +191,7 @@ TEST(Score, LastRowOnlyIsTheLastRow) {
 }
 
 TEST(Score, WithoutTheCacheNothingIsReused) {
-  Life life(kLlama);
+  Life life({kLlama});
   const std::vector<TokenId> ids = some_ids(100, 1, 320);
   ScoreOptions keep;
   keep.use_cache = true;
@@ -190,44 +201,105 @@ TEST(Score, WithoutTheCacheNothingIsReused) {
   EXPECT_EQ(scores.sequences[0].reuse.device_tokens, 0U);
 }
 
-TEST(Score, ForkedFromMemoryAtAnyCut) {
-  Life life(kDemo);
-  const std::vector<TokenId> ids = some_ids(kPromptTokens, 1);
+// Where a prefix may come from.
+enum class From { kMemory, kDisk };
+
+// Rows from `cut` on, the rows before from the cache; `wanted` are those of all `ids`.
+void expect_same_after(Life& life,
+                       const std::vector<TokenId>& ids,
+                       std::span<const float> wanted,
+                       size_t cut,
+                       From from) {
   ScoreOptions options;
   options.use_cache = true;
-  const auto wanted = life.rows_of(ids, options);
-  for (const size_t cut : std::vector<size_t>{1, 16, 50, 63, 64, 65, 100, 127, 128, 148, 149}) {
-    options.reuse_at = cut;
-    const auto scores = life.try_score({ids}, options).value();
-    ASSERT_EQ(scores.sequences[0].first_row, cut);
-    EXPECT_EQ(scores.sequences[0].reuse.device_tokens, cut);
-    EXPECT_TRUE(same_bits(scores.rows[0], std::span(wanted).subspan(cut * 4096))) << "cut " << cut;
-  }
+  options.reuse_at = cut;
+  const auto scores = life.try_score({ids}, options).value();
+  const ScoredSequence& sequence = scores.sequences[0];
+  ASSERT_EQ(sequence.first_row, cut);
+  EXPECT_EQ(from == From::kMemory ? sequence.reuse.device_tokens : sequence.reuse.disk_tokens, cut);
+  const size_t vocab_size = wanted.size() / ids.size();
+  EXPECT_TRUE(same_bits(scores.rows[0], wanted.subspan(cut * vocab_size))) << "cut " << cut;
 }
 
-TEST(Score, RestoredFromDiskAtAnyCut) {
+struct Cuts {
+  std::vector<size_t> in_memory;
+  std::vector<size_t> on_disk;
+};
+
+std::vector<size_t> all_cuts(size_t begin) {
+  std::vector<size_t> cuts;
+  for (size_t cut = begin; cut < kPromptTokens; ++cut) cuts.push_back(cut);
+  return cuts;
+}
+
+// Computes the prompt in one life, forks it there, and restores it in one life a cut.
+void expect_same_at(const Cuts& cuts, LifeOptions life, uint32_t vocab_size) {
   const TempDir folder;
-  const std::vector<TokenId> ids = some_ids(kPromptTokens, 1);
-  ScoreOptions options;
-  options.use_cache = true;
+  life.store = folder.path();
+  const std::vector<TokenId> ids = some_ids(kPromptTokens, 1, vocab_size);
+  ScoreOptions keep;
+  keep.use_cache = true;
   std::vector<float> wanted;
   {
-    Life first(kDemo, folder.path());
-    wanted = first.rows_of(ids, options);
+    Life first(life);
+    wanted = first.rows_of(ids, keep);
+    for (const size_t cut : cuts.in_memory) {
+      expect_same_after(first, ids, wanted, cut, From::kMemory);
+    }
     first.flush();
   }
-  for (const size_t cut : std::vector<size_t>{16, 64, 100, 128, 149}) {
-    Life restarted(kDemo, folder.path());
-    options.reuse_at = cut;
-    const auto scores = restarted.try_score({ids}, options).value();
-    ASSERT_EQ(scores.sequences[0].first_row, cut);
-    EXPECT_EQ(scores.sequences[0].reuse.disk_tokens, cut);
-    EXPECT_TRUE(same_bits(scores.rows[0], std::span(wanted).subspan(cut * 4096))) << "cut " << cut;
+  for (const size_t cut : cuts.on_disk) {
+    Life restarted(life);
+    expect_same_after(restarted, ids, wanted, cut, From::kDisk);
   }
 }
 
+TEST(Score, ForkedFromMemoryAndRestoredFromDiskAtAnyCut) {
+  expect_same_at(
+      {{1, 16, 50, 63, 64, 65, 100, 127, 128, 148, 149}, {16, 64, 100, 128, 149}}, {kDemo}, 4096);
+}
+
+// Every way to keep weights, in a small model.
+class WeightKindScore : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(WeightKindScore, ForkedFromMemoryAndRestoredFromDisk) {
+  const TempDir folder;
+  LifeOptions life{
+      make_small_demo(CAIRN_SOURCE_DIR "/models/cairn-demo", GetParam(), folder.path())};
+  for (const Precision precision : {Precision::kF32, Precision::kFast}) {
+    life.precision = precision;
+    expect_same_at({{1, 64, 100, 149}, {16, 101}}, life, kSmallDemoVocab);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds,
+                         WeightKindScore,
+                         ::testing::ValuesIn(weight_kinds()),
+                         [](const auto& param) { return param.param; });
+
+// `make soak`: every cut, on every class.
+class SoakWeightKindScore : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(SoakWeightKindScore, EveryCutOnEveryClass) {
+  const TempDir folder;
+  LifeOptions life{
+      make_small_demo(CAIRN_SOURCE_DIR "/models/cairn-demo", GetParam(), folder.path())};
+  for (const Isa isa : supported_isas()) {
+    for (const Precision precision : {Precision::kF32, Precision::kFast}) {
+      life.isa = isa;
+      life.precision = precision;
+      expect_same_at({all_cuts(1), all_cuts(16)}, life, kSmallDemoVocab);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds,
+                         SoakWeightKindScore,
+                         ::testing::ValuesIn(weight_kinds()),
+                         [](const auto& param) { return param.param; });
+
 TEST(Score, RefusesWhatItCannotScore) {
-  Life life(kLlama);
+  Life life({kLlama});
   const auto empty = life.try_score({{1, 2}, {}}, {});
   EXPECT_EQ(empty.status().code(), StatusCode::kInvalidArgument);
   const auto foreign = life.try_score({{1, 320}}, {});

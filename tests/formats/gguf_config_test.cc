@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "formats/gguf_vocabulary.h"
 #include "formats/inspect.h"
 #include "formats/model_config.h"
 #include "formats/test_files.h"
@@ -163,7 +164,7 @@ GgufMetadataBuilder small_vocabulary() {
 
 TEST(GgufTokenizer, ReadsTheFields) {
   const Metadata metadata(small_vocabulary());
-  const GgufTokenizerFields fields = parse_gguf_tokenizer(*metadata).value();
+  const GgufVocabulary fields = parse_gguf_vocabulary(*metadata).value();
   EXPECT_EQ(fields.model, "llama");
   EXPECT_THAT(fields.tokens, ElementsAre("<unk>", "a", "<|im_end|>", "<|eot_id|>"));
   EXPECT_THAT(fields.scores, ElementsAre(0, -1, 0, 0));
@@ -179,7 +180,7 @@ TEST(GgufTokenizer, RefusesArraysThatDoNotFit) {
   const auto with = [](auto add) {
     GgufMetadataBuilder b = small_vocabulary();
     add(b);
-    return parse_gguf_tokenizer(*Metadata(b)).status().message();
+    return parse_gguf_vocabulary(*Metadata(b)).status().message();
   };
   EXPECT_THAT(with([](auto& b) { b.add_u32("tokenizer.ggml.bos_token_id", 4); }),
               HasSubstr("bos_token_id is 4; the vocabulary has 4 tokens"));
@@ -188,8 +189,8 @@ TEST(GgufTokenizer, RefusesArraysThatDoNotFit) {
   const std::vector<std::string> one = {"a"};
   types.add_strings("tokenizer.ggml.tokens", one);
   types.add_i32s("tokenizer.ggml.token_type", std::vector<int32_t>{7});
-  EXPECT_THAT(parse_gguf_tokenizer(*Metadata(types)).status().message(), HasSubstr("1 to 6"));
-  EXPECT_EQ(parse_gguf_tokenizer(*Metadata({})).status().code(), StatusCode::kNotFound);
+  EXPECT_THAT(parse_gguf_vocabulary(*Metadata(types)).status().message(), HasSubstr("1 to 6"));
+  EXPECT_EQ(parse_gguf_vocabulary(*Metadata({})).status().code(), StatusCode::kNotFound);
 }
 
 TEST(GgufTokenizer, ControlTokensThatEndATurnStopAReply) {

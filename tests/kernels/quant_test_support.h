@@ -10,20 +10,6 @@
 
 namespace cairn::kernel_test {
 
-inline const DType kBlockTypes[] = {DType::kQ8_0,
-                                    DType::kQ4_0,
-                                    DType::kQ4_1,
-                                    DType::kQ5_0,
-                                    DType::kQ5_1,
-                                    DType::kQ2K,
-                                    DType::kQ3K,
-                                    DType::kQ4K,
-                                    DType::kQ5K,
-                                    DType::kQ6K,
-                                    DType::kIq4Nl,
-                                    DType::kIq4Xs,
-                                    DType::kMxfp4};
-
 // A part of a weight that owns its bytes, which start one byte off any alignment.
 struct QuantMatrix {
   std::string name;

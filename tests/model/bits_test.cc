@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "base/json.h"
 #include "model/model_fixture.h"
 #include "support/test_size.h"
+#include "support/weight_kinds.h"
 
 namespace cairn {
 namespace {
@@ -82,39 +84,113 @@ std::vector<float> score_among_others(Model& model,
   return all;
 }
 
+// Chunks, threads and company.
+void expect_same_every_way(const Subject& subject, Isa isa, Precision precision) {
+  SCOPED_TRACE(std::string(to_string(isa)) + " " + std::string(to_string(precision)));
+  const size_t n_tokens = subject.ids.size();
+  ASSERT_GT(n_tokens, 64U);
+  const auto alone = make_backend(isa, precision, 1);
+  const auto model = load_model(subject.dir, *alone);
+  const CacheGeometry geometry = model->spec().cache_geometry(encoding_of(precision));
+  const auto wanted = score_ids(*model, geometry, subject.ids, n_tokens);
+  for (const size_t chunk : std::vector<size_t>{1, 7, 64}) {
+    EXPECT_TRUE(same_bits(score_ids(*model, geometry, subject.ids, chunk), wanted))
+        << "chunk " << chunk;
+  }
+  EXPECT_TRUE(same_bits(score_among_others(*model, geometry, subject.ids, 7), wanted));
+  const auto pair = make_backend(isa, precision, 2);
+  const auto second = load_model(subject.dir, *pair);
+  for (const size_t chunk : {size_t{7}, n_tokens}) {
+    EXPECT_TRUE(same_bits(score_ids(*second, geometry, subject.ids, chunk), wanted))
+        << "2 threads, chunk " << chunk;
+  }
+  EXPECT_TRUE(same_bits(score_among_others(*second, geometry, subject.ids, 64), wanted));
+}
+
+void expect_same_everywhere(const Subject& subject) {
+  for (const Isa isa : supported_isas()) {
+    for (const Precision precision : {Precision::kF32, Precision::kFast}) {
+      expect_same_every_way(subject, isa, precision);
+    }
+  }
+}
+
 class Bits : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Bits, ChunksThreadsAndBatchesDoNotShow) {
-  const Subject subject = subject_of(GetParam());
-  const size_t n_tokens = subject.ids.size();
-  ASSERT_GT(n_tokens, 64U);
-  for (const Isa isa : supported_isas()) {
-    for (const Precision precision : {Precision::kF32, Precision::kFast}) {
-      SCOPED_TRACE(std::string(to_string(isa)) + " " + std::string(to_string(precision)));
-      const auto alone = make_backend(isa, precision, 1);
-      const auto model = load_model(subject.dir, *alone);
-      const CacheGeometry geometry = model->spec().cache_geometry(encoding_of(precision));
-      const auto wanted = score_ids(*model, geometry, subject.ids, n_tokens);
-      for (const size_t chunk : std::vector<size_t>{1, 7, 64}) {
-        EXPECT_TRUE(same_bits(score_ids(*model, geometry, subject.ids, chunk), wanted))
-            << "chunk " << chunk;
-      }
-      EXPECT_TRUE(same_bits(score_among_others(*model, geometry, subject.ids, 7), wanted));
-      const auto pair = make_backend(isa, precision, 2);
-      const auto second = load_model(subject.dir, *pair);
-      for (const size_t chunk : {size_t{7}, n_tokens}) {
-        EXPECT_TRUE(same_bits(score_ids(*second, geometry, subject.ids, chunk), wanted))
-            << "2 threads, chunk " << chunk;
-      }
-      EXPECT_TRUE(same_bits(score_among_others(*second, geometry, subject.ids, 64), wanted));
-    }
-  }
+  expect_same_everywhere(subject_of(GetParam()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Models,
                          Bits,
                          ::testing::Values("demo", "llama", "qwen3", "mistral"),
                          [](const auto& param) { return std::string(param.param); });
+
+std::vector<TokenId> scattered_ids(size_t n, size_t vocab_size) {
+  std::vector<TokenId> ids;
+  for (size_t i = 0; i < n; ++i) {
+    ids.push_back(static_cast<TokenId>((i * i * 7 + i * 31 + 5) % vocab_size));
+  }
+  return ids;
+}
+
+// Every way to keep weights, in a small model.
+class WeightKindBits : public ::testing::TestWithParam<std::string> {
+ protected:
+  Subject subject() const {
+    return {.dir = make_small_demo(demo_dir(), GetParam(), folder_.path()),
+            .ids = scattered_ids(scaled(kPromptTokens, 70), kSmallDemoVocab)};
+  }
+
+ private:
+  const TempDir folder_;
+};
+
+// The reference precision is slow: its other classes are for `make soak`.
+TEST_P(WeightKindBits, ChunksThreadsAndBatchesDoNotShow) {
+  const Subject small = subject();
+  expect_same_every_way(small, supported_isas().back(), Precision::kF32);
+  for (const Isa isa : supported_isas()) expect_same_every_way(small, isa, Precision::kFast);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds,
+                         WeightKindBits,
+                         ::testing::ValuesIn(weight_kinds()),
+                         [](const auto& param) { return param.param; });
+
+class SoakWeightKindBits : public WeightKindBits {};
+
+TEST_P(SoakWeightKindBits, ChunksThreadsAndBatchesDoNotShowAnywhere) {
+  expect_same_everywhere(subject());
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds,
+                         SoakWeightKindBits,
+                         ::testing::ValuesIn(weight_kinds()),
+                         [](const auto& param) { return param.param; });
+
+// Folders that MLX's own quantiser would write.
+class MlxBits : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(MlxBits, ChunksThreadsAndBatchesDoNotShow) {
+  const char* root = std::getenv("CAIRN_ORACLES");
+  if (root == nullptr) GTEST_SKIP() << GetParam() << ": CAIRN_ORACLES is unset";
+  expect_same_everywhere(
+      {.dir = std::string(root) + "/models/" + GetParam(), .ids = scattered_ids(150, 320)});
+}
+
+INSTANTIATE_TEST_SUITE_P(Models,
+                         MlxBits,
+                         ::testing::Values("llama/mlx-q4-g32",
+                                           "llama/mlx-q8-g64",
+                                           "qwen3/mlx-mixed",
+                                           "qwen3/mlx-q4-g64",
+                                           "qwen3/mlx-q8-g32"),
+                         [](const auto& param) {
+                           std::string name = param.param;
+                           for (char& c : name) c = c == '-' || c == '/' ? '_' : c;
+                           return name;
+                         });
 
 // The last layer leaves out rows whose logits nobody wants; that must not move the others.
 TEST(Bits, WantingFewerLogitsDoesNotShow) {

@@ -5,8 +5,11 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 #include "base/check.h"
+#include "base/json.h"
+#include "formats/gguf_vocabulary.h"
 #include "formats/model_config.h"
 #include "model/model_fixture.h"
 
@@ -174,19 +177,40 @@ TEST(ConvertTokenizer, TheDemosVocabularyIsCarriedOver) {
   EXPECT_TRUE(summary.notes.empty());
   EXPECT_GT(summary.n_tensors.at("q6_k"), 0U);  // of the mix
   const auto checkpoint = Checkpoint::open(gguf).value();
-  const GgufTokenizerFields vocabulary = parse_gguf_tokenizer(*checkpoint->gguf_metadata()).value();
+  const GgufVocabulary vocabulary = parse_gguf_vocabulary(*checkpoint->gguf_metadata()).value();
   EXPECT_EQ(vocabulary.model, "gpt2");
   EXPECT_EQ(vocabulary.pre, "qwen2");
   ASSERT_EQ(vocabulary.tokens.size(), 4096U);
   EXPECT_EQ(vocabulary.tokens[4090], "<|im_start|>");
-  EXPECT_EQ(vocabulary.token_types[4090], GgufTokenizerFields::kControl);
-  EXPECT_EQ(vocabulary.token_types[0], GgufTokenizerFields::kNormal);
+  EXPECT_EQ(vocabulary.token_types[4090], GgufVocabulary::kControl);
+  EXPECT_EQ(vocabulary.token_types[0], GgufVocabulary::kNormal);
   EXPECT_EQ(vocabulary.merges.front(), "e r");
   EXPECT_EQ(vocabulary.eos_token_id, 4091U);
   EXPECT_EQ(vocabulary.add_bos_token, false);
   EXPECT_NE(vocabulary.chat_template.find("<|im_start|>"), std::string::npos);
   const GenerationConfig generation = load_model_generation_config(*checkpoint).value();
   EXPECT_EQ(generation.eos_token_ids, (std::vector<uint32_t>{4091, 4089}));
+  EXPECT_EQ(generation.temperature, 0.0F);  // the demo's "do_sample": false
+}
+
+TEST(ConvertText, SamplingSettingsComeBackFromGguf) {
+  const TempDir dir;
+  const std::string source = dir.path() + "/source";
+  std::filesystem::create_directory(source);
+  copy_model(oracle_dir("llama"), source, {});
+  const Json settings = {{"do_sample", true},
+                         {"temperature", 0.7},
+                         {"top_p", 0.95},
+                         {"min_p", 0.05},
+                         {"repetition_penalty", 1.1},
+                         {"top_k", 20}};
+  write_json(source + "/generation_config.json", settings);
+  to_gguf(source, dir.path() + "/model.gguf", DType::kF32);
+  const ConvertSummary summary =
+      to_folder(dir.path() + "/model.gguf", dir.path() + "/back", DType::kF32);
+  EXPECT_EQ(read_json(dir.path() + "/back/generation_config.json"), settings);
+  ASSERT_EQ(summary.notes.size(), 1U);
+  EXPECT_NE(summary.notes[0].find("no tokenizer.ggml.tokens"), std::string::npos);
 }
 
 TEST(ConvertErrors, NameWhatCannotBeWritten) {

@@ -428,6 +428,36 @@ TEST(Commands, RunAnswersAndChatFindsItsCacheAgain) {
   EXPECT_EQ(count_of(chat.out, "\n"), 2U) << chat.out;
 }
 
+TEST(Commands, ConvertedThroughGgufAndBackTheDemoIsTheSame) {
+  const TempFolder folder;
+  const std::string gguf = folder.file("demo.gguf");
+  const std::string back = folder.file("back");
+  ASSERT_EQ(run_cairn({"convert", "demo", gguf}).status, 0);
+  const Outcome converted = run_cairn({"convert", gguf, back});
+  ASSERT_EQ(converted.status, 0) << converted.err;
+  EXPECT_EQ(count_of(converted.out, "note"), 0U) << converted.out;
+  const Json goldens = read_json_file(demo_folder() + "/demo_goldens.json");
+  std::string prompts, wanted;
+  for (const Json& c : goldens.at("conversations")) {
+    prompts += dump_json({{"text", c.at("prompt")}, {"add_special_tokens", true}}) + "\n";
+    wanted += dump_json({{"ids", c.at("prompt_ids")}, {"decoded", c.at("prompt")}}) + "\n";
+  }
+  write_file(folder.file("prompts"), prompts);
+  for (const std::string& model : {gguf, back}) {
+    const Json& first = goldens.at("conversations")[0];
+    write_file(folder.file("m.json"), dump_json(first.at("messages")));
+    const Words chat = {"--model", model, "--messages", folder.file("m.json")};
+    Words words = {"run", "--store", "none"};  // greedy, as the demo's own settings say
+    words.insert(words.end(), chat.begin(), chat.end());
+    EXPECT_EQ(run_cairn(words).out, first.at("expected").get<std::string>() + "\n") << model;
+    words = {"template"};
+    words.insert(words.end(), chat.begin(), chat.end());
+    EXPECT_EQ(run_cairn(words).out, first.at("prompt").get<std::string>()) << model;
+    words = {"tokenize", "--model", model, "--jsonl", folder.file("prompts")};
+    EXPECT_EQ(run_cairn(words).out, wanted) << model;
+  }
+}
+
 TEST(Commands, InspectAndBenchPrintJson) {
   const Json demo = run_json({"inspect", "demo", "--json"});
   EXPECT_EQ(demo.at("runs"), true);

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "formats/safetensors.h"
+#include "support/weight_kinds.h"
 #include "system/program.h"
 
 namespace cairn {
@@ -15,7 +16,7 @@ namespace {
 using namespace ::cairn::testing;  // NOLINT(google-build-using-namespace)
 
 struct Subject {
-  std::string model;
+  std::string model;  // "demo", an oracle's name, or a path of a model with 320 tokens
   std::string isa;
   std::string precision;
 };
@@ -71,7 +72,7 @@ class Scorer {
     const std::string out = folder_.file("out.safetensors");
     Words words = {"score",
                    "--model",
-                   subject_.model == "demo" ? "demo" : oracle_folder(subject_.model),
+                   model_path(),
                    "--isa",
                    subject_.isa,
                    "--precision",
@@ -123,6 +124,11 @@ class Scorer {
   }
 
  private:
+  std::string model_path() const {
+    if (subject_.model == "demo" || subject_.model.starts_with("/")) return subject_.model;
+    return oracle_folder(subject_.model);
+  }
+
   Subject subject_;
   size_t n_ids_;
   size_t row_bytes_ = 0;
@@ -212,6 +218,56 @@ TEST(SoakSameBitsLong, ThreeThousandTokensOfTheDemoEveryWay) {
     }
   }
 }
+
+// Every way to keep weights, in a small model.
+class WeightKindSameBits : public ::testing::TestWithParam<std::string> {
+ protected:
+  std::string model() const { return make_small_demo(demo_folder(), GetParam(), folder_.path()); }
+
+ private:
+  const TempFolder folder_;
+};
+
+TEST_P(WeightKindSameBits, OneWayAndOneRestart) {
+  Scorer scorer({model(), "auto", "fast"}, 150);
+  scorer.compute_base();
+  scorer.expect_same({"7", "2", true});
+  scorer.expect_same_from_disk({101});
+}
+
+// One of each shape of packed weights; all of them are for `make soak`, and in tests/engine.
+INSTANTIATE_TEST_SUITE_P(Kinds,
+                         WeightKindSameBits,
+                         ::testing::Values("f16",
+                                           "q8_0",
+                                           "q4_0",
+                                           "q4_k_mix",
+                                           "q6_k",
+                                           "q3_k",
+                                           "iq4_xs",
+                                           "mxfp4",
+                                           "mlx_4_g64",
+                                           "mlx_3_g32"),
+                         [](const auto& param) { return param.param; });
+
+class SoakWeightKindSameBits : public WeightKindSameBits {};
+
+TEST_P(SoakWeightKindSameBits, EveryWayAndEveryCut) {
+  const std::string path = model();
+  for (const std::string& isa : isas_of_this_machine()) {
+    for (const char* precision : {"fast", "f32"}) {
+      Scorer scorer({path, isa, precision}, 150);
+      scorer.compute_base();
+      for (const Way& way : all_ways()) scorer.expect_same(way);
+      scorer.expect_same_from_disk(every_cut(150, 0, 1));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds,
+                         SoakWeightKindSameBits,
+                         ::testing::ValuesIn(weight_kinds()),
+                         [](const auto& param) { return param.param; });
 
 }  // namespace
 }  // namespace cairn

@@ -1,109 +1,18 @@
 // Vocabularies of GGUF files against llama.cpp's own test vectors, and what is refused.
-#include "text/gguf_vocabulary.h"
+#include "formats/gguf_vocabulary.h"
 
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "base/check.h"
-#include "base/coding.h"
+#include "formats/gguf_pre_tokenizers.h"
 #include "text/detokenizer.h"
-#include "text/gguf_pre_tokenizers.h"
 #include "text/oracle_files.h"
 #include "text/tokenizer.h"
 
 namespace cairn {
 namespace {
-
-// The vocabulary of a trusted GGUF file, with the memory that its views need. Reads metadata only;
-// format: the GGUF specification, version 3.
-class VocabularyFile {
- public:
-  explicit VocabularyFile(std::string bytes) : bytes_(std::move(bytes)) {
-    CAIRN_CHECK(bytes_.starts_with("GGUF"));
-    pos_ = 16;  // magic, version, tensor count
-    const auto n = take<uint64_t>();
-    for (uint64_t i = 0; i < n; ++i) {
-      const std::string key(take_text());
-      read_value(key.starts_with("tokenizer.ggml.") ? key.substr(15) : "", take<uint32_t>());
-    }
-    vocabulary.scores = scores_;
-    vocabulary.token_types = token_types_;
-  }
-
-  GgufVocabulary vocabulary;
-
- private:
-  static constexpr uint32_t kText = 8, kList = 9;
-
-  template <typename T>
-  T take() {
-    const T value = load_le<T>(as_bytes(bytes_).data() + pos_);
-    pos_ += sizeof(T);
-    return value;
-  }
-
-  std::string_view take_text() {
-    const auto n = take<uint64_t>();
-    const auto text = std::string_view(bytes_).substr(pos_, n);
-    pos_ += n;
-    return text;
-  }
-
-  void skip_number(uint32_t type) {
-    constexpr size_t kSizes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
-    pos_ += kSizes[type];
-  }
-
-  void read_list(const std::string& key) {
-    const auto type = take<uint32_t>();
-    const auto n = take<uint64_t>();
-    for (uint64_t i = 0; i < n; ++i) {
-      if (key == "tokens") {
-        vocabulary.tokens.push_back(take_text());
-      } else if (key == "merges") {
-        vocabulary.merges.push_back(take_text());
-      } else if (key == "scores") {
-        scores_.push_back(take<float>());
-      } else if (key == "token_type") {
-        token_types_.push_back(take<int32_t>());
-      } else if (type == kText) {
-        take_text();
-      } else {
-        skip_number(type);
-      }
-    }
-  }
-
-  void read_value(const std::string& key, uint32_t type) {
-    if (type == kList) return read_list(key);
-    if (type == kText) {
-      const auto text = take_text();
-      if (key == "model") vocabulary.model = text;
-      if (key == "pre") vocabulary.pre = text;
-    } else if (key == "bos_token_id") {
-      vocabulary.bos_token_id = take<uint32_t>();
-    } else if (key == "eos_token_id") {
-      vocabulary.eos_token_id = take<uint32_t>();
-    } else if (key == "unknown_token_id") {
-      vocabulary.unknown_token_id = take<uint32_t>();
-    } else if (key == "add_bos_token") {
-      vocabulary.add_bos_token = take<uint8_t>() != 0;
-    } else if (key == "add_eos_token") {
-      vocabulary.add_eos_token = take<uint8_t>() != 0;
-    } else if (key == "add_space_prefix") {
-      vocabulary.add_space_prefix = take<uint8_t>() != 0;
-    } else {
-      skip_number(type);
-    }
-  }
-
-  std::string bytes_;
-  size_t pos_ = 0;
-  std::vector<float> scores_;
-  std::vector<int32_t> token_types_;
-};
 
 std::shared_ptr<const Tokenizer> make(const GgufVocabulary& vocabulary) {
   auto tokenizer = Tokenizer::from_gguf(vocabulary);
@@ -122,8 +31,8 @@ TEST_P(GgufGoldens, EncodeAndStream) {
   const auto oracles = oracle_folder();
   if (!oracles) GTEST_SKIP() << GetParam().name << ": set CAIRN_ORACLES";
   const std::string file = std::string("ggml-vocab-") + GetParam().file + ".gguf.gz";
-  const VocabularyFile source(read_gz_or_die(*oracles + "/gguf/" + file));
-  const auto tokenizer = make(source.vocabulary);
+  const GgufText source(read_gz_or_die(*oracles + "/gguf/" + file));
+  const auto tokenizer = make(source.vocabulary());
   size_t n = 0;
   for (const Json& row : read_jsonl_gz_or_die(*oracles + "/gguf/goldens.jsonl.gz")) {
     if (row["tokenizer"] != GetParam().name) continue;

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/check.h"
+#include "base/coding.h"
 #include "base/file_system.h"
 #include "base/options.h"
 
@@ -61,5 +62,10 @@ std::vector<Json> read_jsonl_gz_or_die(const std::string& path) {
   CAIRN_CHECK(!rows.empty(), path);
   return rows;
 }
+
+GgufText::GgufText(std::string bytes)
+    : bytes_(std::move(bytes)),
+      layout_(parse_gguf(as_bytes(bytes_)).value()),
+      vocabulary_(parse_gguf_vocabulary(layout_.metadata).value()) {}
 
 }  // namespace cairn

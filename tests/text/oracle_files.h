@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "base/json.h"
+#include "formats/gguf.h"
+#include "formats/gguf_vocabulary.h"
 
 namespace cairn {
 
@@ -21,5 +23,18 @@ std::string read_file_or_die(const std::string& path);
 Json read_json_or_die(const std::string& path);
 std::string read_gz_or_die(const std::string& path);
 std::vector<Json> read_jsonl_gz_or_die(const std::string& path);
+
+// A GGUF file in memory, for its tokenizer. Aborts when it is damaged.
+class GgufText {
+ public:
+  explicit GgufText(std::string bytes);
+
+  const GgufVocabulary& vocabulary() const { return vocabulary_; }
+
+ private:
+  const std::string bytes_;  // that the rest points into
+  GgufLayout layout_;
+  GgufVocabulary vocabulary_;
+};
 
 }  // namespace cairn

@@ -1,4 +1,4 @@
-#include "text/gguf_pre_tokenizers.h"
+#include "formats/gguf_pre_tokenizers.h"
 
 #include <fmt/core.h>
 
@@ -98,11 +98,11 @@ struct Named {
 };
 
 constexpr Named kNamed[] = {
-    // name, splits, ignore_merges, adds_bos, composes
+    // name, splits, ignore_merges, adds_bos, composes; of equal ones the common name comes first
     {"default", {kDefaultSplits, false, false, false}},
+    {"llama-bpe", {kLlama3Splits, true, true, false}},
     {"llama3", {kLlama3Splits, true, true, false}},
     {"llama-v3", {kLlama3Splits, true, true, false}},
-    {"llama-bpe", {kLlama3Splits, true, true, false}},
     {"falcon3", {kLlama3Splits, true, true, false}},
     {"falcon-h1", {kLlama3Splits, true, true, false}},
     {"pixtral", {kLlama3Splits, true, true, false}},
@@ -167,6 +167,24 @@ Result<GgufPreTokenizer> find_gguf_pre_tokenizer(std::string_view name) {
   }
   return Status::unsupported(
       fmt::format("tokenizer.ggml.pre is \"{}\"; supported are {}", name, known));
+}
+
+std::string_view gpt2_split() {
+  return kGpt2;
+}
+
+std::optional<std::string_view> find_gguf_pre_tokenizer_name(std::span<const std::string> splits,
+                                                             std::optional<bool> ignore_merges,
+                                                             bool composes) {
+  for (const Named& named : kNamed) {
+    const GgufPreTokenizer& what = named.what;
+    if (what.composes != composes) continue;
+    if (ignore_merges && what.ignore_merges != *ignore_merges) continue;
+    if (std::equal(splits.begin(), splits.end(), what.splits.begin(), what.splits.end())) {
+      return named.name;
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace cairn

@@ -5,7 +5,9 @@
 // llama.cpp's (llama-vocab.cpp). Thread: any.
 #pragma once
 
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/result.h"
@@ -22,5 +24,14 @@ struct GgufPreTokenizer {
 // `name` is tokenizer.ggml.pre; empty means "default".
 // Errors: kUnsupported for unknown names; the message lists the known ones.
 Result<GgufPreTokenizer> find_gguf_pre_tokenizer(std::string_view name);
+
+// GPT-2's expression, which byte-level tokenizers use where they name none.
+std::string_view gpt2_split();
+
+// The name for text cut by these expressions, the common one first; nullopt when none is.
+//   ignore_merges  nullopt: the tokenizer does not say, and any name will do
+std::optional<std::string_view> find_gguf_pre_tokenizer_name(std::span<const std::string> splits,
+                                                             std::optional<bool> ignore_merges,
+                                                             bool composes);
 
 }  // namespace cairn
