@@ -34,8 +34,24 @@ Result<Mapping> Mapping::open(const std::string& path) {
   return mapping;
 }
 
+namespace {
+
+uintptr_t page_bytes() {
+  return static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace
+
+void make_resident(std::span<const std::byte> bytes) {
+  const auto address = reinterpret_cast<uintptr_t>(bytes.data());
+  const uintptr_t before = address % page_bytes();
+  // Linux 5.14 and later; an older one refuses it, and the pages come when they are touched.
+  ::madvise(
+      const_cast<std::byte*>(bytes.data() - before), bytes.size() + before, MADV_POPULATE_READ);
+}
+
 void drop_resident(std::span<const std::byte> bytes) {
-  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const uintptr_t page = page_bytes();
   const auto address = reinterpret_cast<uintptr_t>(bytes.data());
   const uintptr_t begin = (address + page - 1) / page * page;
   const uintptr_t end = (address + bytes.size()) / page * page;

@@ -10,8 +10,6 @@
 #include "cli/commands.h"
 #include "cli/conversation.h"
 #include "cli/local_session.h"
-#include "cli/model_paths.h"
-#include "cli/model_text.h"
 
 namespace cairn::cli {
 namespace {
@@ -23,10 +21,8 @@ struct ChatFlags {
 };
 
 Status run(ChatFlags flags) {
-  CAIRN_ASSIGN_OR_RETURN(const std::string dir, resolve_model(flags.local.model));
-  CAIRN_ASSIGN_OR_RETURN(const TextParts text, load_text_parts(dir, flags.template_file));
   CAIRN_ASSIGN_OR_RETURN(const auto session,
-                         LocalSession::open(flags.local, text.tokenizer->vocab_end()));
+                         LocalSession::open(flags.local, flags.template_file.c_str()));
   flags.reply.stream = true;
   Json messages = Json::array();
   if (!flags.system.empty()) messages.push_back({{"role", "system"}, {"content", flags.system}});
@@ -36,7 +32,7 @@ Status run(ChatFlags flags) {
     if (!std::getline(std::cin, line)) break;
     if (line.empty()) continue;
     messages.push_back({{"role", "user"}, {"content", line}});
-    auto reply = reply_to(*session, text, messages, flags.reply);
+    auto reply = reply_to(*session, messages, flags.reply);
     if (!reply.is_ok()) {
       // Too long, or a message the template refuses: say so and let the user go on.
       std::fprintf(stderr, "error: %s\n", reply.status().message().c_str());

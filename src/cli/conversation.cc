@@ -9,9 +9,9 @@
 namespace cairn::cli {
 
 Result<ReplyText> reply_to(LocalSession& session,
-                           const TextParts& text,
                            const Json& messages,
                            const ReplyOptions& options) {
+  const TextParts& text = session.text();
   if (!text.chat) {
     return Status::unsupported("the model has no chat template; give one with --template FILE");
   }

@@ -7,7 +7,6 @@
 #include "base/json.h"
 #include "base/result.h"
 #include "cli/local_session.h"
-#include "cli/model_text.h"
 
 namespace cairn::cli {
 
@@ -26,7 +25,6 @@ struct ReplyOptions {
 // Renders `messages` with the model's template and generates the assistant's reply. A reply that
 // ends inside a character ends with U+FFFD.
 Result<ReplyText> reply_to(LocalSession& session,
-                           const TextParts& text,
                            const Json& messages,
                            const ReplyOptions& options);
 

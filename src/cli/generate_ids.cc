@@ -30,7 +30,7 @@ Json usage_json(const Generation& generation) {
 
 Status run(const GenerateFlags& flags) {
   CAIRN_ASSIGN_OR_RETURN(const IdLists ids, read_id_file(flags.ids));
-  CAIRN_ASSIGN_OR_RETURN(const auto session, LocalSession::open(flags.local));
+  CAIRN_ASSIGN_OR_RETURN(const auto session, LocalSession::open(flags.local, kNoText));
   Json lists = Json::array();
   Json details = Json::array();
   for (const std::vector<TokenId>& prompt : ids.lists) {

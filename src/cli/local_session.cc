@@ -78,25 +78,28 @@ void attach_store(Engine& engine, const CacheFlags& flags) {
   }
 }
 
-Result<std::unique_ptr<LocalSession>> LocalSession::open(const LocalFlags& flags, uint32_t n_ids) {
+Result<std::unique_ptr<LocalSession>> LocalSession::open(const LocalFlags& flags,
+                                                         const char* template_file) {
   std::unique_ptr<LocalSession> session(new LocalSession());
-  CAIRN_ASSIGN_OR_RETURN(session->model_dir_, resolve_model(flags.model));
-  CAIRN_ASSIGN_OR_RETURN(session->generation_config_, load_generation(session->model_dir_));
+  CAIRN_ASSIGN_OR_RETURN(const std::string path, resolve_model(flags.model));
   CAIRN_ASSIGN_OR_RETURN(session->backend_, flags.compute.make_backend());
-  CAIRN_ASSIGN_OR_RETURN(std::unique_ptr<Model> model,
-                         load_model(session->model_dir_, *session->backend_, flags.compute));
+  CAIRN_ASSIGN_OR_RETURN(
+      LoadedModel loaded,
+      load_model_and_text(path, template_file, *session->backend_, flags.compute));
 
   EngineModelOptions model_options;
   model_options.label = default_model_name(flags.model);
-  CAIRN_ASSIGN_OR_RETURN(model_options.context_tokens, context_for(model->spec(), flags.ctx));
+  CAIRN_ASSIGN_OR_RETURN(model_options.context_tokens,
+                         context_for(loaded.model->spec(), flags.ctx));
   CAIRN_ASSIGN_OR_RETURN(model_options.kv, flags.compute.row_encoding());
-  const uint32_t n_rows = model->spec().vocab_size;
-  model_options.n_ids = n_ids == 0 ? n_rows : std::min(n_ids, n_rows);
-  session->stop_ids_ = stop_ids_of(session->generation_config_, model_options.n_ids);
+  model_options.n_ids = loaded.n_ids;
+  session->text_ = std::move(loaded.text);
+  session->generation_config_ = std::move(loaded.generation);
+  session->stop_ids_ = std::move(loaded.stop_ids);
   EngineOptions options;
   options.cache = flags.cache.cache_options();
   session->engine_ = std::make_unique<Engine>(*session->backend_, session->clock_, options);
-  session->engine_->add_model(std::move(model), model_options);
+  session->engine_->add_model(std::move(loaded.model), model_options);
   attach_store(*session->engine_, flags.cache);
   session->engine_->start();
   return session;

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "cli/model_flags.h"
+#include "cli/loaded_model.h"
 #include "engine/engine.h"
 
 namespace cairn::cli {
@@ -33,9 +33,10 @@ struct Generation {
 
 class LocalSession {
  public:
-  // Loads weights, starts the engine, attaches the store (a warning when it cannot be used).
-  // `n_ids`: of the tokenizer (EngineModelOptions); 0 for ids that nobody turns into text.
-  static Result<std::unique_ptr<LocalSession>> open(const LocalFlags& flags, uint32_t n_ids = 0);
+  // Loads the model, starts the engine, attaches the store (a warning when it cannot be used).
+  // `template_file`: as load_model_and_text() takes it; kNoText for commands that work with ids.
+  static Result<std::unique_ptr<LocalSession>> open(const LocalFlags& flags,
+                                                    const char* template_file);
 
   LocalSession(const LocalSession&) = delete;
   LocalSession& operator=(const LocalSession&) = delete;
@@ -51,7 +52,7 @@ class LocalSession {
   // Flushes and stops.
   void close();
 
-  const std::string& model_dir() const { return model_dir_; }
+  const TextParts& text() const { return text_; }
 
   const GenerationConfig& generation_config() const { return generation_config_; }
 
@@ -63,7 +64,7 @@ class LocalSession {
   LocalSession() = default;
 
   SystemClock clock_;
-  std::string model_dir_;
+  TextParts text_;
   GenerationConfig generation_config_;
   std::vector<TokenId> stop_ids_;
   std::unique_ptr<Backend> backend_;

@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "cli/progress_line.h"
-#include "formats/model_config.h"
 
 namespace cairn::cli {
 namespace {
@@ -19,17 +18,15 @@ std::string default_packed_dir() {
   return default_cache_dir() + "/packed";
 }
 
-PackedCacheOptions packed_options(const std::string& flag, const std::string& model) {
+PackedCacheOptions packed_options(const std::string& flag, const std::string& model_folder) {
   PackedCacheOptions options;
   if (flag == "none") return options;
   if (!flag.empty()) {
     options.folders = {flag};
     return options;
   }
-  const std::filesystem::path path(model);
-  const std::filesystem::path folder =
-      std::filesystem::is_directory(path) ? path : path.parent_path();
-  options.folders = {(folder / ".cairn").string(), default_packed_dir()};
+  options.folders = {(std::filesystem::path(model_folder) / ".cairn").string(),
+                     default_packed_dir()};
   return options;
 }
 
@@ -111,21 +108,23 @@ Result<uint32_t> context_for(const ModelSpec& spec, std::optional<uint64_t> aske
   return static_cast<uint32_t>(*asked);
 }
 
-Result<std::unique_ptr<Model>> load_model(const std::string& model_dir,
+Result<std::unique_ptr<Model>> load_model(const Checkpoint& checkpoint,
                                           Backend& backend,
                                           const ComputeFlags& flags) {
   LoadOptions options;
-  options.packed = packed_options(flags.packed, model_dir);
+  options.packed = packed_options(flags.packed, checkpoint.folder());
   options.identity_cache_dir = default_cache_dir() + "/identity";
   ProgressLine line;
   options.progress = line.reporter();
-  return Model::load(model_dir, backend, options);
+  return Model::load(checkpoint, backend, options);
 }
 
-Result<GenerationConfig> load_generation(const std::string& model_dir) {
+Result<std::unique_ptr<Model>> load_model(const std::string& path,
+                                          Backend& backend,
+                                          const ComputeFlags& flags) {
   CAIRN_ASSIGN_OR_RETURN(const std::shared_ptr<const Checkpoint> checkpoint,
-                         Checkpoint::open(model_dir));
-  return load_model_generation_config(*checkpoint);
+                         Checkpoint::open(path));
+  return load_model(*checkpoint, backend, flags);
 }
 
 std::vector<TokenId> stop_ids_of(const GenerationConfig& generation, uint32_t n_ids) {

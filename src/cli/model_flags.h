@@ -53,12 +53,12 @@ inline constexpr uint64_t kDefaultContext = 32768;
 Result<uint32_t> context_for(const ModelSpec& spec, std::optional<uint64_t> asked);
 
 // Weights, with a progress line on standard error when it is a terminal and loading takes long.
-Result<std::unique_ptr<Model>> load_model(const std::string& model_dir,
+Result<std::unique_ptr<Model>> load_model(const Checkpoint& checkpoint,
                                           Backend& backend,
                                           const ComputeFlags& flags);
-
-// What the authors recommend for generating, and the ids that end a reply; from the model's files.
-Result<GenerationConfig> load_generation(const std::string& model_dir);
+Result<std::unique_ptr<Model>> load_model(const std::string& path,
+                                          Backend& backend,
+                                          const ComputeFlags& flags);
 
 // Ids that end a reply: of generation_config, else of config. One that is not below `n_ids` can
 // never come and is worth a warning.

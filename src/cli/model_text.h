@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "formats/checkpoint.h"
 #include "text/chat_format.h"
 #include "text/tokenizer.h"
 
@@ -24,7 +25,10 @@ Result<std::shared_ptr<const Tokenizer>> load_tokenizer(const std::string& model
 // is none, else those of ChatFormat.
 Result<ChatFormat> load_chat_format(const std::string& model, const std::string& template_file);
 
-// Both. A model without a template is no error.
-Result<TextParts> load_text_parts(const std::string& model, const std::string& template_file);
+// Both, from `checkpoint` where the files of the model are open already. A model without a template
+// is no error.
+Result<TextParts> load_text_parts(const std::string& model,
+                                  const std::string& template_file,
+                                  std::shared_ptr<const Checkpoint> checkpoint);
 
 }  // namespace cairn::cli

@@ -9,8 +9,6 @@
 #include "cli/commands.h"
 #include "cli/conversation.h"
 #include "cli/local_session.h"
-#include "cli/model_paths.h"
-#include "cli/model_text.h"
 
 namespace cairn::cli {
 namespace {
@@ -41,12 +39,10 @@ Result<Json> conversation_of(const RunFlags& flags) {
 
 Status run(RunFlags flags) {
   CAIRN_ASSIGN_OR_RETURN(const Json messages, conversation_of(flags));
-  CAIRN_ASSIGN_OR_RETURN(const std::string dir, resolve_model(flags.local.model));
-  CAIRN_ASSIGN_OR_RETURN(const TextParts text, load_text_parts(dir, flags.template_file));
   CAIRN_ASSIGN_OR_RETURN(const auto session,
-                         LocalSession::open(flags.local, text.tokenizer->vocab_end()));
+                         LocalSession::open(flags.local, flags.template_file.c_str()));
   flags.reply.stream = !flags.json;
-  CAIRN_ASSIGN_OR_RETURN(const ReplyText reply, reply_to(*session, text, messages, flags.reply));
+  CAIRN_ASSIGN_OR_RETURN(const ReplyText reply, reply_to(*session, messages, flags.reply));
   session->close();
   if (!flags.json) {
     std::printf("\n");

@@ -47,35 +47,35 @@ Result<std::shared_ptr<const ServedModel>> add_model(Engine& engine,
                                                      const NamedModel& named,
                                                      const ServeFlags& flags) {
   CAIRN_ASSIGN_OR_RETURN(const std::string dir, resolve_model(named.path));
-  CAIRN_ASSIGN_OR_RETURN(const TextParts text, load_text_parts(dir, flags.template_file));
-  CAIRN_ASSIGN_OR_RETURN(const GenerationConfig generation, load_generation(dir));
-  CAIRN_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, load_model(dir, backend, flags.compute));
-  if (!text.chat)
+  CAIRN_ASSIGN_OR_RETURN(
+      LoadedModel loaded,
+      load_model_and_text(dir, flags.template_file.c_str(), backend, flags.compute));
+  const ModelSpec& spec = loaded.model->spec();
+  if (!loaded.text.chat)
     log_warning("model {} has no chat template: /v1/completions works, chat does not", named.name);
 
   EngineModelOptions options;
   options.label = named.name;
-  CAIRN_ASSIGN_OR_RETURN(options.context_tokens, context_for(model->spec(), flags.ctx));
+  CAIRN_ASSIGN_OR_RETURN(options.context_tokens, context_for(spec, flags.ctx));
   CAIRN_ASSIGN_OR_RETURN(options.kv, flags.compute.row_encoding());
-
-  options.n_ids = std::min(model->spec().vocab_size, text.tokenizer->vocab_end());
+  options.n_ids = loaded.n_ids;
 
   auto served = std::make_shared<ServedModel>();
   served->name = named.name;
-  served->tokenizer = text.tokenizer;
-  served->chat = text.chat;
+  served->tokenizer = loaded.text.tokenizer;
+  served->chat = loaded.text.chat;
   served->vocab_size = options.n_ids;
   served->context_tokens = options.context_tokens;
-  served->stop_ids = stop_ids_of(generation, options.n_ids);
-  served->defaults = default_sampling(generation);
+  served->stop_ids = loaded.stop_ids;
+  served->defaults = default_sampling(loaded.generation);
   served->created_unix = SystemClock().unix_seconds();
   log_info("model {}: {} layers, {} MiB of weights, context {}, kernels {}",
            named.name,
-           model->spec().layers.size(),
-           model->weight_bytes() >> 20,
+           spec.layers.size(),
+           loaded.model->weight_bytes() >> 20,
            options.context_tokens,
            backend.numerics_version());
-  served->engine_index = engine.add_model(std::move(model), options);
+  served->engine_index = engine.add_model(std::move(loaded.model), options);
   return std::shared_ptr<const ServedModel>(std::move(served));
 }
 

@@ -172,6 +172,7 @@ Status Checkpoint::check_index(const std::map<std::string, std::string>& weight_
 Result<std::shared_ptr<const Checkpoint>> Checkpoint::open(const std::string& path) {
   CAIRN_ASSIGN_OR_RETURN(const WeightFiles files, find_weight_files(path));
   std::shared_ptr<Checkpoint> checkpoint(new Checkpoint());  // NOLINT: the constructor is private
+  checkpoint->path_ = path;
   checkpoint->format_ = files.format;
   for (const std::string& file : files.paths) {
     CAIRN_RETURN_IF_ERROR(files.format == WeightFormat::kGguf

@@ -29,6 +29,8 @@ class Checkpoint {
   // (another format), kCorruption.
   static Result<std::shared_ptr<const Checkpoint>> open(const std::string& path);
 
+  const std::string& path() const { return path_; }  // that open() was given
+
   WeightFormat format() const { return format_; }
 
   bool has(std::string_view name) const;
@@ -71,6 +73,7 @@ class Checkpoint {
   size_t n_files() const;
   const std::string& file_path(size_t idx) const;
 
+  std::string path_;
   WeightFormat format_ = WeightFormat::kSafetensors;
   std::vector<SafetensorsFile> safetensors_files_;
   std::vector<GgufFile> gguf_files_;

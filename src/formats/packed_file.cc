@@ -41,7 +41,10 @@ std::vector<uint64_t> hash_pieces(std::span<const std::span<const std::byte>> pi
                                   unsigned n_threads) {
   std::vector<uint64_t> hashes(pieces.size());
   KernelPool pool(n_threads);
-  pool.run(pieces.size(), [&](size_t i) { hashes[i] = xxh3_64(pieces[i]); });
+  pool.run(pieces.size(), [&](size_t i) {
+    make_resident(pieces[i]);
+    hashes[i] = xxh3_64(pieces[i]);
+  });
   return hashes;
 }
 

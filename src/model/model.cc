@@ -146,11 +146,17 @@ Result<std::unique_ptr<Model>> Model::load(const std::string& model_dir,
                                            const LoadOptions& options) {
   CAIRN_ASSIGN_OR_RETURN(const std::shared_ptr<const Checkpoint> checkpoint,
                          Checkpoint::open(model_dir));
-  CAIRN_ASSIGN_OR_RETURN(const HfConfig config, load_model_config(*checkpoint));
+  return load(*checkpoint, backend, options);
+}
+
+Result<std::unique_ptr<Model>> Model::load(const Checkpoint& checkpoint,
+                                           Backend& backend,
+                                           const LoadOptions& options) {
+  CAIRN_ASSIGN_OR_RETURN(const HfConfig config, load_model_config(checkpoint));
   auto spec = make_model_spec(config);
-  if (!spec.is_ok()) return spec.status().with_prefix(model_dir);
-  auto loaded = ModelLoader(*checkpoint, config, *spec, backend, options).load();
-  if (!loaded.is_ok()) return loaded.status().with_prefix(model_dir);
+  if (!spec.is_ok()) return spec.status().with_prefix(checkpoint.path());
+  auto loaded = ModelLoader(checkpoint, config, *spec, backend, options).load();
+  if (!loaded.is_ok()) return loaded.status().with_prefix(checkpoint.path());
   const Digest identity = Sha256()
                               .update_field("cairn.model.1")
                               .update(spec->digest().bytes)

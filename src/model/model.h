@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "cache/geometry.h"
 #include "cache/token.h"
+#include "formats/checkpoint.h"
 #include "kernels/backend.h"
 #include "model/model_spec.h"
 #include "model/packed_cache.h"
@@ -44,6 +45,10 @@ class Model {
   // The backend must outlive the model. Errors: what Checkpoint, HfConfig and make_model_spec say;
   // a missing tensor names itself and the shape that was wanted.
   static Result<std::unique_ptr<Model>> load(const std::string& model_dir,
+                                             Backend& backend,
+                                             const LoadOptions& options);
+  // The same of files that are open already.
+  static Result<std::unique_ptr<Model>> load(const Checkpoint& checkpoint,
                                              Backend& backend,
                                              const LoadOptions& options);
 

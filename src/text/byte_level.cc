@@ -33,6 +33,10 @@ constexpr std::array<int16_t, 0x144> kBytes = make_bytes();
 bool append_byte_level(std::string& out, std::string_view token) {
   const size_t before = out.size();
   for (size_t pos = 0; pos < token.size();) {
+    if (token[pos] > ' ' && token[pos] <= '~') {  // stands for itself: most characters do
+      out.push_back(token[pos++]);
+      continue;
+    }
     const utf8::Decoded c = utf8::decode(token.substr(pos));
     if (c.validity != utf8::Validity::kOk || c.code >= kBytes.size() || kBytes[c.code] < 0) {
       out.resize(before);

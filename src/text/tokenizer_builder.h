@@ -20,19 +20,33 @@ namespace cairn {
 // Everything that enters the digest, one length-prefixed field after another.
 class Fingerprint {
  public:
-  void text(std::string_view value) { bytes_.text(value); }
+  void text(std::string_view value) {
+    bytes_.text(value);
+    hash_when_full();
+  }
 
-  void number(uint64_t value) { bytes_.u64(value); }
+  void number(uint64_t value) {
+    bytes_.u64(value);
+    hash_when_full();
+  }
 
   void numbers(const std::vector<TokenId>& values) {
     number(values.size());
     for (const TokenId value : values) bytes_.u32(value);
   }
 
-  Digest finish() { return sha256(bytes_.view()); }
+  Digest finish() { return hash_.update(bytes_.view()).finish(); }
 
  private:
-  ByteWriter bytes_;
+  void hash_when_full() {
+    constexpr size_t kFull = 64 << 10;
+    if (bytes_.size() < kFull) return;
+    hash_.update(bytes_.view());
+    bytes_.mutable_view().clear();
+  }
+
+  Sha256 hash_;
+  ByteWriter bytes_;  // what is not hashed yet
 };
 
 class TokenizerBuilder {
