@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <utility>
 
 #include "base/unique_fd.h"
@@ -30,6 +32,15 @@ Result<Mapping> Mapping::open(const std::string& path) {
   if (data == MAP_FAILED) return Status::from_errno(errno, fmt::format("map {}", path));
   mapping.data_ = static_cast<const std::byte*>(data);
   return mapping;
+}
+
+void drop_resident(std::span<const std::byte> bytes) {
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<uintptr_t>(bytes.data());
+  const uintptr_t begin = (address + page - 1) / page * page;
+  const uintptr_t end = (address + bytes.size()) / page * page;
+  if (begin >= end) return;
+  ::madvise(const_cast<std::byte*>(bytes.data() + (begin - address)), end - begin, MADV_DONTNEED);
 }
 
 Mapping::Mapping(Mapping&& other) noexcept

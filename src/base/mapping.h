@@ -28,4 +28,8 @@ class Mapping {
   size_t size_ = 0;
 };
 
+// Lets go of the resident pages that lie wholly inside `bytes`, a part of a mapping; they are read
+// again (from the page cache, as a rule) when they are touched. Advice only.
+void drop_resident(std::span<const std::byte> bytes);
+
 }  // namespace cairn

@@ -241,7 +241,8 @@ Status run(const BenchFlags& flags) {
   CAIRN_ASSIGN_OR_RETURN(const RowEncoding encoding, flags.compute.row_encoding());
   CAIRN_ASSIGN_OR_RETURN(const Isa isa, parse_isa(flags.compute.isa));
   const Precision precision = flags.compute.precision == "f32" ? Precision::kF32 : Precision::kFast;
-  CAIRN_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, load_model(dir, *backend));
+  CAIRN_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
+                         load_model(dir, *backend, flags.compute));
   const CacheGeometry geometry = model->spec().cache_geometry(encoding);
 
   KernelPool pool(backend->n_threads());

@@ -84,7 +84,7 @@ Result<std::unique_ptr<LocalSession>> LocalSession::open(const LocalFlags& flags
   CAIRN_ASSIGN_OR_RETURN(session->generation_config_, load_generation(session->model_dir_));
   CAIRN_ASSIGN_OR_RETURN(session->backend_, flags.compute.make_backend());
   CAIRN_ASSIGN_OR_RETURN(std::unique_ptr<Model> model,
-                         load_model(session->model_dir_, *session->backend_));
+                         load_model(session->model_dir_, *session->backend_, flags.compute));
 
   EngineModelOptions model_options;
   model_options.label = default_model_name(flags.model);

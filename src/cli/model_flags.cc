@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 
 #include "base/file_system.h"
 #include "base/log.h"
@@ -12,6 +13,27 @@
 #include "formats/model_config.h"
 
 namespace cairn::cli {
+namespace {
+
+std::string default_packed_dir() {
+  return default_cache_dir() + "/packed";
+}
+
+PackedCacheOptions packed_options(const std::string& flag, const std::string& model) {
+  PackedCacheOptions options;
+  if (flag == "none") return options;
+  if (!flag.empty()) {
+    options.folders = {flag};
+    return options;
+  }
+  const std::filesystem::path path(model);
+  const std::filesystem::path folder =
+      std::filesystem::is_directory(path) ? path : path.parent_path();
+  options.folders = {(folder / ".cairn").string(), default_packed_dir()};
+  return options;
+}
+
+}  // namespace
 
 void ComputeFlags::declare(Arguments& arguments) {
   arguments.choice("--isa",
@@ -22,6 +44,11 @@ void ComputeFlags::declare(Arguments& arguments) {
       "--precision", &precision, {"fast", "f32"}, "f32 is the slow reference and implies --kv f32");
   arguments.choice("--kv", &kv, {"f32", "bf16"}, "Encoding of cached rows; default bf16");
   arguments.integer("--threads", &threads, 0, 1024, "Compute threads; 0 = every usable processor");
+  arguments.text("--packed",
+                 &packed,
+                 "Folder of packed weights, which make the next start fast, or \"none\"; default "
+                 ".cairn beside the model, else " +
+                     default_packed_dir());
 }
 
 Result<std::unique_ptr<Backend>> ComputeFlags::make_backend() const {
@@ -84,8 +111,11 @@ Result<uint32_t> context_for(const ModelSpec& spec, std::optional<uint64_t> aske
   return static_cast<uint32_t>(*asked);
 }
 
-Result<std::unique_ptr<Model>> load_model(const std::string& model_dir, Backend& backend) {
+Result<std::unique_ptr<Model>> load_model(const std::string& model_dir,
+                                          Backend& backend,
+                                          const ComputeFlags& flags) {
   LoadOptions options;
+  options.packed = packed_options(flags.packed, model_dir);
   options.identity_cache_dir = default_cache_dir() + "/identity";
   ProgressLine line;
   options.progress = line.reporter();

@@ -18,12 +18,13 @@
 
 namespace cairn::cli {
 
-// --isa --precision --kv --threads: what decides bits and speed.
+// --isa --precision --kv --threads --packed: what decides bits and speed.
 struct ComputeFlags {
   std::string isa = "auto";
   std::string precision = "fast";
   std::string kv;        // empty: f32 with --precision f32, else bf16
   uint64_t threads = 0;  // 0: every usable processor
+  std::string packed;    // folder of packed weights; empty: beside the model; "none": not kept
 
   void declare(Arguments& arguments);
   Result<std::unique_ptr<Backend>> make_backend() const;
@@ -52,7 +53,9 @@ inline constexpr uint64_t kDefaultContext = 32768;
 Result<uint32_t> context_for(const ModelSpec& spec, std::optional<uint64_t> asked);
 
 // Weights, with a progress line on standard error when it is a terminal and loading takes long.
-Result<std::unique_ptr<Model>> load_model(const std::string& model_dir, Backend& backend);
+Result<std::unique_ptr<Model>> load_model(const std::string& model_dir,
+                                          Backend& backend,
+                                          const ComputeFlags& flags);
 
 // What the authors recommend for generating, and the ids that end a reply; from the model's files.
 Result<GenerationConfig> load_generation(const std::string& model_dir);

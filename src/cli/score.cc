@@ -157,7 +157,8 @@ Status run(const ScoreFlags& flags) {
   CAIRN_ASSIGN_OR_RETURN(const std::string dir, resolve_model(flags.model));
   CAIRN_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, flags.compute.make_backend());
   CAIRN_ASSIGN_OR_RETURN(const RowEncoding encoding, flags.compute.row_encoding());
-  CAIRN_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, load_model(dir, *backend));
+  CAIRN_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
+                         load_model(dir, *backend, flags.compute));
 
   CacheFlags cache_flags;
   cache_flags.cache_ram = flags.cache_ram;

@@ -49,7 +49,7 @@ Result<std::shared_ptr<const ServedModel>> add_model(Engine& engine,
   CAIRN_ASSIGN_OR_RETURN(const std::string dir, resolve_model(named.path));
   CAIRN_ASSIGN_OR_RETURN(const TextParts text, load_text_parts(dir, flags.template_file));
   CAIRN_ASSIGN_OR_RETURN(const GenerationConfig generation, load_generation(dir));
-  CAIRN_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, load_model(dir, backend));
+  CAIRN_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, load_model(dir, backend, flags.compute));
   if (!text.chat)
     log_warning("model {} has no chat template: /v1/completions works, chat does not", named.name);
 

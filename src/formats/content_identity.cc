@@ -31,9 +31,10 @@ bool same_state(const FileStat& a, const FileStat& b) {
 // Hashes the blocks of one file; workers take the next block until none is left.
 class BlockHasher {
  public:
-  BlockHasher(File& file, uint64_t size_bytes)
+  BlockHasher(File& file, uint64_t size_bytes, const std::stop_token& stop)
       : file_(file),
         size_bytes_(size_bytes),
+        stop_(stop),
         leaves_((size_bytes + kIdentityBlockBytes - 1) / kIdentityBlockBytes) {}
 
   Result<std::vector<Digest>> run(unsigned n_threads) {
@@ -55,6 +56,7 @@ class BlockHasher {
     while (!failed_.load(std::memory_order_relaxed)) {
       const uint64_t idx = next_.fetch_add(1, std::memory_order_relaxed);
       if (idx >= leaves_.size()) return;
+      if (stop_.stop_requested()) return fail(Status::cancelled("hashing was called off"));
       const uint64_t offset = idx * kIdentityBlockBytes;
       const std::span<std::byte> bytes(block.data(),
                                        std::min(kIdentityBlockBytes, size_bytes_ - offset));
@@ -72,6 +74,7 @@ class BlockHasher {
 
   File& file_;
   const uint64_t size_bytes_;
+  const std::stop_token stop_;
   std::vector<Digest> leaves_;
   std::atomic<uint64_t> next_ = 0;
   std::atomic<bool> failed_ = false;
@@ -91,9 +94,10 @@ Digest combine(uint64_t size_bytes, const std::vector<Digest>& leaves) {
 Result<Digest> hash_file(FileSystem& fs,
                          const std::string& path,
                          const FileStat& before,
-                         unsigned n_threads) {
+                         unsigned n_threads,
+                         const std::stop_token& stop) {
   CAIRN_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, fs.open(path, {}));
-  BlockHasher hasher(*file, before.size_bytes);
+  BlockHasher hasher(*file, before.size_bytes, stop);
   CAIRN_ASSIGN_OR_RETURN(const std::vector<Digest> leaves, hasher.run(n_threads));
   CAIRN_ASSIGN_OR_RETURN(const FileStat after, file->stat());
   if (!same_state(before, after)) {
@@ -130,22 +134,54 @@ void remember(FileSystem& fs,
   }
 }
 
-Result<std::pair<uint64_t, Digest>> file_identity(FileSystem& fs,
-                                                  const std::string& path,
-                                                  const std::string& cache_dir,
-                                                  unsigned n_threads) {
-  CAIRN_ASSIGN_OR_RETURN(const FileStat stat, fs.stat(path));
-  if (!cache_dir.empty()) {
-    const Result<std::string> record =
-        read_text_file(fs, record_path(cache_dir, stat), kMaxRecordBytes);
-    if (record.is_ok()) {
-      const std::optional<Digest> known = parse_identity_record(*record, stat);
-      if (known) return std::pair(stat.size_bytes, *known);
-    }
+std::optional<Digest> recall(FileSystem& fs, const std::string& cache_dir, const FileStat& stat) {
+  if (cache_dir.empty()) return std::nullopt;
+  const Result<std::string> record =
+      read_text_file(fs, record_path(cache_dir, stat), kMaxRecordBytes);
+  return record.is_ok() ? parse_identity_record(*record, stat) : std::nullopt;
+}
+
+// A weight file as the identity of a model names it.
+struct NamedFile {
+  std::string name;  // without folders
+  std::string path;
+};
+
+// In the order of their names, which must differ.
+Result<std::vector<NamedFile>> sort_by_name(const std::vector<std::string>& paths) {
+  if (paths.empty()) return Status::invalid_argument("no weight files to identify");
+  std::vector<NamedFile> files;
+  for (const std::string& path : paths) {
+    files.push_back({fs_path::path(path).filename().string(), path});
   }
-  CAIRN_ASSIGN_OR_RETURN(const Digest digest, hash_file(fs, path, stat, n_threads));
-  if (!cache_dir.empty()) remember(fs, cache_dir, stat, digest);
-  return std::pair(stat.size_bytes, digest);
+  std::sort(files.begin(), files.end(), [](const NamedFile& a, const NamedFile& b) {
+    return a.name < b.name;
+  });
+  for (size_t i = 1; i < files.size(); ++i) {
+    if (files[i].name != files[i - 1].name) continue;
+    return Status::invalid_argument(
+        fmt::format("{} and {} have the same name", files[i - 1].path, files[i].path));
+  }
+  return files;
+}
+
+// Combines what `identify` says of each file: Result<Digest>(path, stat).
+template <typename Identify>
+Result<Digest> combine_files(FileSystem& fs,
+                             const std::vector<std::string>& paths,
+                             const Identify& identify) {
+  CAIRN_ASSIGN_OR_RETURN(const std::vector<NamedFile> files, sort_by_name(paths));
+  Sha256 hash;
+  hash.update_field("cairn content identity 1");
+  hash.update_u64(files.size());
+  for (const NamedFile& file : files) {
+    CAIRN_ASSIGN_OR_RETURN(const FileStat stat, fs.stat(file.path));
+    CAIRN_ASSIGN_OR_RETURN(const Digest digest, identify(file.path, stat));
+    hash.update_field(file.name);
+    hash.update_u64(stat.size_bytes);
+    hash.update(digest.bytes);
+  }
+  return hash.finish();
 }
 
 }  // namespace
@@ -173,29 +209,28 @@ std::optional<Digest> parse_identity_record(std::string_view record, const FileS
 Result<Digest> content_identity(FileSystem& fs,
                                 const std::vector<std::string>& files,
                                 const std::string& cache_dir,
-                                unsigned n_threads) {
-  if (files.empty()) return Status::invalid_argument("no weight files to identify");
+                                unsigned n_threads,
+                                const std::stop_token& stop) {
   if (n_threads == 0) n_threads = std::min(n_usable_cpus(), 4U);
-  std::vector<std::pair<std::string, std::string>> named;  // name, path
-  for (const std::string& path : files) {
-    named.emplace_back(fs_path::path(path).filename().string(), path);
-  }
-  std::sort(named.begin(), named.end());
-  Sha256 hash;
-  hash.update_field("cairn content identity 1");
-  hash.update_u64(named.size());
-  for (size_t i = 0; i < named.size(); ++i) {
-    if (i > 0 && named[i].first == named[i - 1].first) {
-      return Status::invalid_argument(
-          fmt::format("{} and {} have the same name", named[i - 1].second, named[i].second));
-    }
-    CAIRN_ASSIGN_OR_RETURN(const auto identity,
-                           file_identity(fs, named[i].second, cache_dir, n_threads));
-    hash.update_field(named[i].first);
-    hash.update_u64(identity.first);
-    hash.update(identity.second.bytes);
-  }
-  return hash.finish();
+  return combine_files(
+      fs, files, [&](const std::string& path, const FileStat& stat) -> Result<Digest> {
+        const std::optional<Digest> known = recall(fs, cache_dir, stat);
+        if (known) return *known;
+        CAIRN_ASSIGN_OR_RETURN(const Digest digest, hash_file(fs, path, stat, n_threads, stop));
+        if (!cache_dir.empty()) remember(fs, cache_dir, stat, digest);
+        return digest;
+      });
+}
+
+std::optional<Digest> remembered_content_identity(FileSystem& fs,
+                                                  const std::vector<std::string>& files,
+                                                  const std::string& cache_dir) {
+  const Result<Digest> digest =
+      combine_files(fs, files, [&](const std::string& path, const FileStat& stat) {
+        const std::optional<Digest> known = recall(fs, cache_dir, stat);
+        return known ? Result<Digest>(*known) : Status::not_found(path + " is not remembered");
+      });
+  return digest.is_ok() ? std::optional(*digest) : std::nullopt;
 }
 
 }  // namespace cairn

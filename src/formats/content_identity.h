@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,12 +28,18 @@ inline constexpr uint64_t kIdentityBlockBytes = 4 << 20;
 // what they were; any difference hashes again. A file that changed within the last two seconds is
 // not remembered, since clocks of file systems tick too slowly to tell a further change. A memory
 // that cannot be read or written costs time, never an error. Errors: kNotFound, kIo; kCorruption
-// when a file changes while it is hashed. Thread: any; it may take seconds, so not net or engine.
-// Cost: O(bytes) or O(1) when remembered.
+// when a file changes while it is hashed; kCancelled within a block after `stop`. Thread: any; it
+// may take seconds, so not net or engine. Cost: O(bytes) or O(1) when remembered.
 Result<Digest> content_identity(FileSystem& fs,
                                 const std::vector<std::string>& files,
                                 const std::string& cache_dir,
-                                unsigned n_threads = 0);
+                                unsigned n_threads = 0,
+                                const std::stop_token& stop = {});
+
+// The same if every file's identity is remembered, else nullopt at once: nothing is hashed.
+std::optional<Digest> remembered_content_identity(FileSystem& fs,
+                                                  const std::vector<std::string>& files,
+                                                  const std::string& cache_dir);
 
 // One remembered identity, as text that is kept in a file of its own:
 //   cairn-identity 1 <device> <inode> <size> <mtime ns> <ctime ns> <64 hex digits>\n

@@ -4,18 +4,13 @@
 
 #include <cmath>
 
+#include "formats/config_limits.h"
 #include "formats/tensor_info.h"
 
 namespace cairn {
 namespace {
 
 // As for config.json: far above every published model, far below what overflows.
-constexpr int64_t kMaxDim = 1 << 20;
-constexpr int64_t kMaxLayers = 4096;
-constexpr int64_t kMaxHeads = 1 << 14;
-constexpr int64_t kMaxVocab = 1 << 24;
-constexpr double kMaxFactor = 1e6;
-constexpr double kMaxTheta = 1e15;
 
 class ConfigReader {
  public:

@@ -12,11 +12,11 @@
 namespace cairn {
 namespace {
 
-constexpr uint32_t kVersion = 3;
-constexpr uint64_t kAlignment = 32;
+constexpr uint32_t kGgufVersion = 3;
+constexpr uint64_t kGgufAlignment = 32;
 
 uint64_t padding(uint64_t n_bytes) {
-  return (kAlignment - n_bytes % kAlignment) % kAlignment;
+  return (kGgufAlignment - n_bytes % kGgufAlignment) % kGgufAlignment;
 }
 
 void put_string(std::string_view text, ByteWriter* out) {
@@ -58,7 +58,7 @@ Result<std::vector<std::byte>> header(const std::vector<TensorInfo>& tensors,
                                       const GgufMetadataBuilder& metadata) {
   ByteWriter out;
   out.u32(kGgufMagic);
-  out.u32(kVersion);
+  out.u32(kGgufVersion);
   out.u64(tensors.size());
   out.u64(metadata.n_entries());
   out.bytes(metadata.bytes());
@@ -172,7 +172,7 @@ struct GgufWriter::State {
   uint64_t n_written = 0;  // of it
 
   Status end_tensor() {
-    const std::byte zeros[kAlignment] = {};
+    const std::byte zeros[kGgufAlignment] = {};
     const uint64_t n = padding(tensors[tensor_idx].n_bytes);
     ++tensor_idx;
     n_written = 0;

@@ -8,16 +8,13 @@
 
 #include "base/file_system.h"
 #include "base/json.h"
+#include "formats/config_limits.h"
 #include "formats/hf_config_parts.h"
 
 namespace cairn {
 namespace {
 
 // Far above every published model, far below what overflows a product of three.
-constexpr int64_t kMaxDim = 1 << 20;
-constexpr int64_t kMaxLayers = 4096;
-constexpr int64_t kMaxHeads = 1 << 14;
-constexpr int64_t kMaxVocab = 1 << 24;
 
 // Whose configuration class ties the output matrix to the embeddings unless told otherwise.
 constexpr std::array<std::string_view, 4> kTiedPrefixes = {

@@ -5,13 +5,12 @@
 #include <cmath>
 
 #include "base/json.h"
+#include "formats/config_limits.h"
 #include "formats/hf_config_parts.h"
 
 namespace cairn {
 namespace {
 
-constexpr double kMaxTheta = 1e15;
-constexpr double kMaxFactor = 1e6;
 constexpr double kMinFactor = 1e-6;
 constexpr int64_t kMaxOriginalPositions = int64_t{1} << 40;
 

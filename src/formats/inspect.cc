@@ -12,7 +12,7 @@
 namespace cairn {
 namespace {
 
-constexpr size_t kShownBytes = 200;  // of a metadata string
+constexpr size_t kShownValueBytes = 200;  // of a metadata string
 
 void add_tensors(const std::vector<TensorInfo>& tensors, InspectReport* report) {
   for (const TensorInfo& tensor : tensors) {
@@ -30,7 +30,7 @@ void add_tensors(const std::vector<TensorInfo>& tensors, InspectReport* report) 
 void add_gguf(const GgufFile& file, InspectReport* report) {
   InspectFile entry{file.path(), file.size_bytes(), {}, file.tensors()};
   for (const GgufEntry& item : file.metadata().entries()) {
-    entry.metadata[item.key] = describe(item.value, kShownBytes);
+    entry.metadata[item.key] = describe(item.value, kShownValueBytes);
   }
   report->files.push_back(std::move(entry));
 }

@@ -106,14 +106,22 @@ Status OutputFile::write(std::span<const std::byte> bytes) {
   return Status::ok();
 }
 
-Status OutputFile::finish() {
+Status OutputFile::finish_unsynced() {
   if (state_->file == nullptr) {
     return Status::invalid_argument(state_->path + ": finished already");
   }
   CAIRN_RETURN_IF_ERROR(state_->flush());
-  CAIRN_RETURN_IF_ERROR(state_->file->sync());
   CAIRN_RETURN_IF_ERROR(posix_file_system().rename(state_->temp_path, state_->path));
   state_->file.reset();
+  return Status::ok();
+}
+
+Status OutputFile::finish() {
+  if (state_->file != nullptr) {
+    CAIRN_RETURN_IF_ERROR(state_->flush());
+    CAIRN_RETURN_IF_ERROR(state_->file->sync());
+  }
+  CAIRN_RETURN_IF_ERROR(finish_unsynced());
   const std::string folder = std::filesystem::path(state_->path).parent_path().string();
   return posix_file_system().sync_directory(folder.empty() ? "." : folder);
 }

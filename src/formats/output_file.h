@@ -34,6 +34,8 @@ class OutputFile {
   Status write(std::span<const std::byte> bytes);
   // Flushes, syncs, renames. Errors: kInvalidArgument the second time; kIo, kNoSpace.
   Status finish();
+  // Without the syncs, for what can be made again and is verified when it is read.
+  Status finish_unsynced();
 
  private:
   struct State;

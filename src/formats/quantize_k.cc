@@ -11,9 +11,9 @@
 namespace cairn {
 namespace {
 
-constexpr size_t kBlock = 256;
+constexpr size_t kSuperBlock = 256;
 
-using Codes = std::array<uint8_t, kBlock>;
+using SuperCodes = std::array<uint8_t, kSuperBlock>;
 
 F16 to_f16(double value) {
   return f32_to_f16(static_cast<float>(value));
@@ -34,13 +34,13 @@ struct MinBlock {
   F16 dmin = 0;
   std::array<uint8_t, 16> scales{};
   std::array<uint8_t, 16> minimums{};
-  Codes codes{};
+  SuperCodes codes{};
 };
 
 //   bits        of a code
 //   scale_bits  of a group's scale and minimum
 MinBlock with_minimums(const float* x, size_t group_size, unsigned bits, unsigned scale_bits) {
-  const size_t n_groups = kBlock / group_size;
+  const size_t n_groups = kSuperBlock / group_size;
   const double top = std::exp2(bits) - 1;
   const double scale_top = std::exp2(scale_bits) - 1;
   std::array<double, 16> scales{};
@@ -75,14 +75,14 @@ MinBlock with_minimums(const float* x, size_t group_size, unsigned bits, unsigne
 struct ScaledBlock {
   F16 d = 0;
   std::array<int, 16> scales{};  // [-2^(scale_bits - 1), 2^(scale_bits - 1))
-  Codes codes{};
+  SuperCodes codes{};
 };
 
 ScaledBlock with_scales(const float* x, unsigned bits, unsigned scale_bits) {
   constexpr size_t kGroup = 16;
   const double half = std::exp2(bits - 1);
   const double scale_half = std::exp2(scale_bits - 1);
-  std::array<double, kBlock / kGroup> scales{};
+  std::array<double, kSuperBlock / kGroup> scales{};
   double extreme = 0;
   for (size_t g = 0; g < scales.size(); ++g) {
     double peak = 0;  // the signed value of the largest magnitude
@@ -123,16 +123,16 @@ void put_scales(const MinBlock& block, std::byte* out) {
 }
 
 // Low four bits: 64 values in 32 bytes, the first 32 in the low nibbles.
-void put_nibbles(const Codes& codes, std::byte* out) {
-  for (size_t i = 0; i < kBlock / 2; ++i) {
+void put_super_nibbles(const SuperCodes& codes, std::byte* out) {
+  for (size_t i = 0; i < kSuperBlock / 2; ++i) {
     const size_t low = i / 32 * 64 + i % 32;
     out[i] = to_byte((codes[low] & 15U) | ((codes[low + 32] & 15U) << 4));
   }
 }
 
 // Two bits of each code from bit `shift` on: 128 values in 32 bytes.
-void put_crumbs(const Codes& codes, unsigned shift, std::byte* out) {
-  for (size_t i = 0; i < kBlock / 4; ++i) {
+void put_crumbs(const SuperCodes& codes, unsigned shift, std::byte* out) {
+  for (size_t i = 0; i < kSuperBlock / 4; ++i) {
     const size_t first = i / 32 * 128 + i % 32;
     unsigned packed = 0;
     for (unsigned j = 0; j < 4; ++j) {
@@ -179,7 +179,7 @@ void encode_q4_k(const float* x, std::byte* out) {
   store_le(out, block.d);
   store_le(out + 2, block.dmin);
   put_scales(block, out + 4);
-  put_nibbles(block.codes, out + 16);
+  put_super_nibbles(block.codes, out + 16);
 }
 
 void encode_q5_k(const float* x, std::byte* out) {
@@ -194,13 +194,13 @@ void encode_q5_k(const float* x, std::byte* out) {
     }
     out[16 + i] = to_byte(high);
   }
-  put_nibbles(block.codes, out + 48);
+  put_super_nibbles(block.codes, out + 48);
 }
 
 void encode_q6_k(const float* x, std::byte* out) {
   const ScaledBlock block = with_scales(x, 6, 8);
   // Low four bits: 128 values in 64 bytes, values 64 apart in one byte.
-  for (size_t i = 0; i < kBlock / 2; ++i) {
+  for (size_t i = 0; i < kSuperBlock / 2; ++i) {
     const size_t low = i / 64 * 128 + i % 64;
     out[i] = to_byte((block.codes[low] & 15U) | ((block.codes[low + 64] & 15U) << 4));
   }

@@ -40,7 +40,7 @@ Result<std::string> header_json(const std::vector<TensorInfo>& tensors,
 }
 
 // Fills in offsets and sizes; returns the size of the data part.
-Result<uint64_t> lay_out(std::vector<TensorInfo>* tensors) {
+Result<uint64_t> lay_out_tensors(std::vector<TensorInfo>* tensors) {
   std::unordered_set<std::string_view> names;
   uint64_t end = 0;
   for (TensorInfo& tensor : *tensors) {
@@ -78,7 +78,7 @@ Result<SafetensorsWriter> SafetensorsWriter::create(
     const std::string& path,
     std::vector<TensorInfo> tensors,
     const std::map<std::string, std::string>& metadata) {
-  Result<uint64_t> n_data = lay_out(&tensors);
+  Result<uint64_t> n_data = lay_out_tensors(&tensors);
   if (!n_data.is_ok()) return n_data.status().with_prefix(path);
   CAIRN_ASSIGN_OR_RETURN(const std::string header, header_json(tensors, metadata));
   CAIRN_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(path));

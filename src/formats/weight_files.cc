@@ -99,7 +99,7 @@ class IndexVisitor final : public JsonVisitor {
 };
 
 // "name-00002-of-00005.gguf": what precedes the numbers, and the two.
-struct SplitName {
+struct SplitFileName {
   std::string stem;
   uint32_t number = 0;
   uint32_t count = 0;
@@ -111,11 +111,11 @@ std::string split_name(std::string_view stem, size_t number, size_t count) {
   return fmt::format("{}-{:05}-of-{:05}{}", stem, number, count, kGgufSuffix);
 }
 
-std::optional<SplitName> parse_split_name(std::string_view name) {
+std::optional<SplitFileName> parse_split_name(std::string_view name) {
   const size_t n_tail = split_name("", 0, 0).size();
   if (name.size() <= n_tail) return std::nullopt;
   const std::string_view tail = name.substr(name.size() - n_tail);
-  SplitName split{std::string(name.substr(0, name.size() - n_tail))};
+  SplitFileName split{std::string(name.substr(0, name.size() - n_tail))};
   const char* const first = tail.data() + 1;
   const char* const second = first + kSplitDigits + 4;  // past "-of-"
   std::from_chars(first, first + kSplitDigits, split.number);
@@ -130,7 +130,7 @@ Result<WeightFiles> gguf_files(const std::string& path) {
   WeightFiles files;
   files.format = WeightFormat::kGguf;
   const fs::path file(path);
-  const std::optional<SplitName> split = parse_split_name(file.filename().string());
+  const std::optional<SplitFileName> split = parse_split_name(file.filename().string());
   if (!split) {
     files.paths = {path};
     return files;
@@ -168,7 +168,7 @@ Result<FolderContents> list_folder(const std::string& folder) {
       found.others.push_back(entry.name);
     }
     if (extension != kGgufSuffix || entry.name.starts_with("mmproj")) continue;
-    const std::optional<SplitName> split = parse_split_name(entry.name);
+    const std::optional<SplitFileName> split = parse_split_name(entry.name);
     if (!split || split->number == 1) found.gguf.push_back(entry.name);
   }
   std::sort(found.safetensors.begin(), found.safetensors.end());

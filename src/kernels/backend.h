@@ -40,6 +40,8 @@ class PackedWeight {
   virtual size_t n_out() const = 0;
   virtual size_t n_in() const = 0;
   virtual size_t n_bytes() const = 0;
+  // The layout as the host can keep it for a later Backend::adopt(); n_bytes() of them.
+  virtual std::span<const std::byte> bytes() const = 0;
 };
 
 // MLX's affine groups: w = scale * q + bias, with q unsigned, `bits` wide, in groups along n_in.
@@ -183,6 +185,13 @@ class Backend {
   // Packs in parallel on the pool. Errors: kUnsupported (dtype, named), kInvalidArgument (shapes
   // that do not fit together).
   virtual Result<std::shared_ptr<const PackedWeight>> pack(const PackRequest& request) = 0;
+  // What pack() made of the same request earlier, from its bytes (aligned to 64, shared if the
+  // device can read them). Of the request only types and shapes are read, not the values. Errors:
+  // those of pack(); kCorruption when the number of bytes is not that of this request.
+  virtual Result<std::shared_ptr<const PackedWeight>> adopt(const PackRequest& request,
+                                                            SharedBytes packed) = 0;
+  // Changes whenever pack() makes other bytes of a request.
+  virtual std::string packing_version() const = 0;
   // Host to device and back; both wait for completion.
   virtual void upload(std::byte* dst, std::span<const std::byte> src) = 0;
   virtual void read_back(std::span<std::byte> dst, const std::byte* src) = 0;

@@ -82,6 +82,15 @@ Result<std::shared_ptr<const PackedWeight>> CpuBackend::pack(const PackRequest& 
   return CpuPackedWeight::pack(request, pool_);
 }
 
+Result<std::shared_ptr<const PackedWeight>> CpuBackend::adopt(const PackRequest& request,
+                                                              SharedBytes packed) {
+  return CpuPackedWeight::adopt(request, std::move(packed));
+}
+
+std::string CpuBackend::packing_version() const {
+  return CpuPackedWeight::kPackingVersion;
+}
+
 void CpuBackend::upload(std::byte* dst, std::span<const std::byte> src) {
   if (!src.empty()) std::memcpy(dst, src.data(), src.size());
 }

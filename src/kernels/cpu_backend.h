@@ -23,6 +23,9 @@ class CpuBackend final : public Backend {
 
   Result<Buffer> allocate(size_t n_bytes) override;
   Result<std::shared_ptr<const PackedWeight>> pack(const PackRequest& request) override;
+  Result<std::shared_ptr<const PackedWeight>> adopt(const PackRequest& request,
+                                                    SharedBytes packed) override;
+  std::string packing_version() const override;
   void upload(std::byte* dst, std::span<const std::byte> src) override;
   void read_back(std::span<std::byte> dst, const std::byte* src) override;
 

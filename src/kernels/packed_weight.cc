@@ -124,9 +124,23 @@ DType common_float_type(const PackRequest& request) {
   return common.value_or(DType::kF32);
 }
 
+// `out` is zero where a part has no bias.
+void pack_biases(const PackRequest& request, float* out) {
+  for (size_t i = 0; i < request.parts.size(); ++i) {
+    const size_t n_rows = rows_of(request.parts[i]);
+    if (request.biases[i].has_value()) {
+      const TensorView& bias = *request.biases[i];
+      dequantize_row(bias.dtype, bias.bytes.data(), n_rows, out);
+    }
+    out += n_rows;
+  }
+}
+
+constexpr size_t kPackedAlignment = 64;
+
 }  // namespace
 
-void CpuPackedWeight::plan_sections(const PackRequest& request) {
+void CpuPackedWeight::plan(const PackRequest& request) {
   n_in_ = part_n_in(request.parts[0]);
   const DType float_type = common_float_type(request);
   for (const WeightPart& part : request.parts) {
@@ -150,15 +164,20 @@ void CpuPackedWeight::plan_sections(const PackRequest& request) {
     section.byte_begin = at;
     at += section.n_panels() * section.panel_bytes;
   }
+  panels_bytes_ = at;
+  has_bias_ = std::any_of(request.biases.begin(), request.biases.end(), [](const auto& bias) {
+    return bias.has_value();
+  });
 }
 
 void CpuPackedWeight::pack_panel(const PackRequest& request,
                                  const WeightSection& section,
-                                 size_t panel) {
+                                 size_t panel,
+                                 std::byte* out) const {
   SourceRow rows[kPanelRows];
   find_rows(
       request, section.out_begin + panel * kPanelRows, section.out_begin + section.n_out, rows);
-  std::byte* out = panels_.data() + section.byte_begin + panel * section.panel_bytes;
+  out += section.byte_begin + panel * section.panel_bytes;
   if (section.quant.has_value()) {
     pack_panel_quant(*section.quant, rows, n_in_, out);
   } else if (section.dtype == DType::kF32) {
@@ -168,39 +187,46 @@ void CpuPackedWeight::pack_panel(const PackRequest& request,
   }
 }
 
-void CpuPackedWeight::pack_biases(const PackRequest& request) {
-  size_t at = 0;
-  for (size_t i = 0; i < request.parts.size() && bias_; ++i) {
-    if (request.biases[i].has_value()) {
-      const TensorView& bias = *request.biases[i];
-      dequantize_row(
-          bias.dtype, bias.bytes.data(), rows_of(request.parts[i]), bias_.as<float>().data() + at);
-    }
-    at += rows_of(request.parts[i]);
-  }
-}
-
 Result<std::shared_ptr<const PackedWeight>> CpuPackedWeight::pack(const PackRequest& request,
                                                                   KernelPool& pool) {
   CAIRN_RETURN_IF_ERROR(check_pack_request(request));
   std::shared_ptr<CpuPackedWeight> packed(new CpuPackedWeight());
-  packed->plan_sections(request);
-  const bool has_bias = std::any_of(request.biases.begin(),
-                                    request.biases.end(),
-                                    [](const auto& bias) { return bias.has_value(); });
-  const WeightSection& last = packed->sections_.back();
-  const size_t n_bytes = last.byte_begin + last.n_panels() * last.panel_bytes;
-  packed->panels_ = Buffer::try_allocate(n_bytes);
-  if (has_bias) packed->bias_ = Buffer::try_allocate(packed->n_out_ * sizeof(float));
-  if (!packed->panels_ || (has_bias && !packed->bias_)) {
-    return Status::no_space(fmt::format(
-        "weight [{}, {}]: no memory for {} bytes", packed->n_out_, packed->n_in_, n_bytes));
+  packed->plan(request);
+  const Buffer buffer = Buffer::try_allocate(packed->planned_bytes());
+  if (!buffer) {
+    return Status::no_space(fmt::format("weight [{}, {}]: no memory for {} bytes",
+                                        packed->n_out_,
+                                        packed->n_in_,
+                                        packed->planned_bytes()));
   }
   for (const WeightSection& section : packed->sections_) {
     pool.run(section.n_panels(),
-             [&](size_t panel) { packed->pack_panel(request, section, panel); });
+             [&](size_t panel) { packed->pack_panel(request, section, panel, buffer.data()); });
   }
-  packed->pack_biases(request);
+  if (packed->has_bias_) {
+    pack_biases(request, reinterpret_cast<float*>(buffer.data() + packed->panels_bytes_));
+  }
+  packed->packed_ = buffer.share();
+  return std::shared_ptr<const PackedWeight>(std::move(packed));
+}
+
+Result<std::shared_ptr<const PackedWeight>> CpuPackedWeight::adopt(const PackRequest& request,
+                                                                   SharedBytes bytes) {
+  CAIRN_RETURN_IF_ERROR(check_pack_request(request));
+  std::shared_ptr<CpuPackedWeight> packed(new CpuPackedWeight());
+  packed->plan(request);
+  if (bytes.bytes.size() != packed->planned_bytes() ||
+      reinterpret_cast<uintptr_t>(bytes.bytes.data()) % kPackedAlignment != 0) {
+    return Status::corruption(
+        fmt::format("weight [{}, {}]: {} packed bytes at {}; wanted are {}, aligned to {}",
+                    packed->n_out_,
+                    packed->n_in_,
+                    bytes.bytes.size(),
+                    fmt::ptr(bytes.bytes.data()),
+                    packed->planned_bytes(),
+                    kPackedAlignment));
+  }
+  packed->packed_ = std::move(bytes);
   return std::shared_ptr<const PackedWeight>(std::move(packed));
 }
 

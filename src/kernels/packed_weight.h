@@ -41,42 +41,58 @@ struct WeightSection {
 
 class CpuPackedWeight final : public PackedWeight {
  public:
+  // The same for every instruction-set class. Golden bytes fail when it should have changed.
+  static constexpr const char* kPackingVersion = "cpu-panels64-1";
+
   // Stacks the parts along n_out. Block types and affine groups stay packed, values exact. Float
   // parts keep a type that all of them have; mixtures become f32.
   // Errors: kUnsupported (dtype), kInvalidArgument (shapes, sizes), kNoSpace (memory).
   static Result<std::shared_ptr<const PackedWeight>> pack(const PackRequest& request,
                                                           KernelPool& pool);
+  // Errors: those of pack(); kCorruption for another number of bytes, or misaligned ones.
+  static Result<std::shared_ptr<const PackedWeight>> adopt(const PackRequest& request,
+                                                           SharedBytes packed);
 
   size_t n_out() const override { return n_out_; }
 
   size_t n_in() const override { return n_in_; }
 
-  size_t n_bytes() const override { return panels_.size() + bias_.size(); }
+  size_t n_bytes() const override { return packed_.bytes.size(); }
+
+  std::span<const std::byte> bytes() const override { return packed_.bytes; }
 
   std::span<const WeightSection> sections() const { return sections_; }
 
   const std::byte* panels(const WeightSection& section) const {
-    return panels_.data() + section.byte_begin;
+    return packed_.bytes.data() + section.byte_begin;
   }
 
+  // [n_out] or null.
   const float* bias() const {
-    return bias_ ? bias_.as<float>().data() : nullptr;
-  }  // [n_out] or null
+    return has_bias_ ? reinterpret_cast<const float*>(packed_.bytes.data() + panels_bytes_)
+                     : nullptr;
+  }
 
   // Row `idx` widened to f32, exactly. idx < n_out.
   void gather_row(size_t idx, float* out) const;
 
  private:
   CpuPackedWeight() = default;
-  void plan_sections(const PackRequest& request);
-  void pack_panel(const PackRequest& request, const WeightSection& section, size_t panel);
-  void pack_biases(const PackRequest& request);
+  void plan(const PackRequest& request);  // all but the bytes
+
+  size_t planned_bytes() const { return panels_bytes_ + (has_bias_ ? n_out_ * sizeof(float) : 0); }
+
+  void pack_panel(const PackRequest& request,
+                  const WeightSection& section,
+                  size_t panel,
+                  std::byte* out) const;
 
   size_t n_out_ = 0;
   size_t n_in_ = 0;
   std::vector<WeightSection> sections_;
-  Buffer panels_;
-  Buffer bias_;
+  size_t panels_bytes_ = 0;  // a multiple of 64
+  bool has_bias_ = false;
+  SharedBytes packed_;  // the sections' panels, then the biases [n_out]
 };
 
 }  // namespace cairn

@@ -13,10 +13,6 @@ namespace {
 
 constexpr uint32_t kLanes = kPanelRows;
 
-uint32_t low_bits(uint32_t bits) {
-  return bits == 8 ? 8 : (bits >= 4 ? 4 : 2);
-}
-
 uint32_t load_word(const void* p) {
   uint32_t word;
   std::memcpy(&word, p, sizeof(word));
@@ -51,51 +47,43 @@ void get_plane(const std::byte* plane, size_t lane, uint8_t* codes) {
   }
 }
 
-void put_segment(uint32_t bits, const uint8_t* codes, std::byte* planes, size_t lane) {
-  std::byte* high = planes + low_bits(bits) * kLanes * 4;
+// Calls op<bits, shift>(offset) for every plane of b-bit codes: how wide it is, which bit of a code
+// its lowest is, and where it begins in a run of planes.
+template <typename Op>
+void for_each_plane(uint32_t bits, const Op& op) {
+  constexpr size_t kWordBytes = kLanes * 4;  // a plane of p bits is p words a lane
   switch (bits) {
     case 8:
-      return put_plane<8, 0>(codes, planes, lane);
+      return op.template operator()<8, 0>(0);
     case 6:
-      put_plane<2, 4>(codes, high, lane);
-      return put_plane<4, 0>(codes, planes, lane);
+      op.template operator()<4, 0>(0);
+      return op.template operator()<2, 4>(4 * kWordBytes);
     case 5:
-      put_plane<1, 4>(codes, high, lane);
-      return put_plane<4, 0>(codes, planes, lane);
+      op.template operator()<4, 0>(0);
+      return op.template operator()<1, 4>(4 * kWordBytes);
     case 4:
-      return put_plane<4, 0>(codes, planes, lane);
+      return op.template operator()<4, 0>(0);
     case 3:
-      put_plane<1, 2>(codes, high, lane);
-      return put_plane<2, 0>(codes, planes, lane);
+      op.template operator()<2, 0>(0);
+      return op.template operator()<1, 2>(2 * kWordBytes);
     case 2:
-      return put_plane<2, 0>(codes, planes, lane);
+      return op.template operator()<2, 0>(0);
     default:
       check_failed("width of a code", __FILE__, __LINE__, "complete() checks it");
   }
 }
 
+void put_segment(uint32_t bits, const uint8_t* codes, std::byte* planes, size_t lane) {
+  for_each_plane(bits, [&]<unsigned kBits, unsigned kShift>(size_t offset) {
+    put_plane<kBits, kShift>(codes, planes + offset, lane);
+  });
+}
+
 void get_segment(uint32_t bits, const std::byte* planes, size_t lane, uint8_t* codes) {
-  const std::byte* high = planes + low_bits(bits) * kLanes * 4;
   std::memset(codes, 0, kSegmentElements);
-  switch (bits) {
-    case 8:
-      return get_plane<8, 0>(planes, lane, codes);
-    case 6:
-      get_plane<2, 4>(high, lane, codes);
-      return get_plane<4, 0>(planes, lane, codes);
-    case 5:
-      get_plane<1, 4>(high, lane, codes);
-      return get_plane<4, 0>(planes, lane, codes);
-    case 4:
-      return get_plane<4, 0>(planes, lane, codes);
-    case 3:
-      get_plane<1, 2>(high, lane, codes);
-      return get_plane<2, 0>(planes, lane, codes);
-    case 2:
-      return get_plane<2, 0>(planes, lane, codes);
-    default:
-      check_failed("width of a code", __FILE__, __LINE__, "complete() checks it");
-  }
+  for_each_plane(bits, [&]<unsigned kBits, unsigned kShift>(size_t offset) {
+    get_plane<kBits, kShift>(planes + offset, lane, codes);
+  });
 }
 
 // d and m came from f16 (mxfp4: are powers of two), so this loses nothing.

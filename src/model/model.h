@@ -16,6 +16,7 @@
 #include "cache/token.h"
 #include "kernels/backend.h"
 #include "model/model_spec.h"
+#include "model/packed_cache.h"
 
 namespace cairn {
 
@@ -32,6 +33,7 @@ struct StepRows {
 
 struct LoadOptions {
   std::string identity_cache_dir;  // where content hashes are remembered; "" = nowhere
+  PackedCacheOptions packed;       // where packed weights are kept for the next start
   // Called now and then with a share in [0, 1] and what is being done; may be empty.
   std::function<void(double, std::string_view)> progress;
 };

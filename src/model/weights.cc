@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "base/mapping.h"
 #include "formats/rotary_rows.h"
 #include "tensor/quant.h"
 
@@ -34,11 +35,13 @@ class Loader {
   Loader(const Checkpoint& checkpoint,
          const ModelSpec& spec,
          const AffineQuantization* affine,
+         const PackedFile* packed,
          Backend& backend,
          const std::function<void(double, std::string_view)>& progress)
       : checkpoint_(checkpoint),
         spec_(spec),
         affine_(affine),
+        packed_(packed),
         backend_(backend),
         progress_(progress),
         // Some published checkpoints hold the inner model alone, without the prefix.
@@ -66,7 +69,14 @@ class Loader {
       CAIRN_ASSIGN_OR_RETURN(weights.head,
                              pack({{"lm_head", spec_.vocab_size}}, spec_.hidden_dim, false));
     }
+    if (packed_ != nullptr && packed_->n_blobs() != matrices_.size()) {
+      return Status::corruption(
+          fmt::format("the packed weights hold {} matrices; this model has {}",
+                      packed_->n_blobs(),
+                      matrices_.size()));
+    }
     weights.n_bytes = n_packed_bytes_;
+    weights.matrices = std::move(matrices_);
     report("weights are packed");
     return weights;
   }
@@ -228,10 +238,21 @@ class Loader {
       }
       request.parts.push_back(std::move(part));
     }
-    auto packed = backend_.pack(request);
-    if (!packed.is_ok()) return packed.status().with_prefix(parts.front().module);
-    n_packed_bytes_ += packed.value()->n_bytes();
-    return packed;
+    auto weight = packed_ == nullptr ? backend_.pack(request) : adopt(request);
+    if (!weight.is_ok()) return weight.status().with_prefix(parts.front().module);
+    // What has been packed is not read again: without this, a load would hold both copies.
+    for (const WeightPart& part : request.parts) drop_resident(part.values.bytes);
+    n_packed_bytes_ += weight.value()->n_bytes();
+    matrices_.push_back(weight.value());
+    return weight;
+  }
+
+  Result<std::shared_ptr<const PackedWeight>> adopt(const PackRequest& request) {
+    if (matrices_.size() >= packed_->n_blobs()) {
+      return Status::corruption(fmt::format(
+          "the packed weights hold {} matrices; this model has more", packed_->n_blobs()));
+    }
+    return backend_.adopt(request, packed_->blob(matrices_.size()));
   }
 
   Result<Buffer> norm(const std::string& name, size_t dim) {
@@ -327,10 +348,12 @@ class Loader {
   const Checkpoint& checkpoint_;
   const ModelSpec& spec_;
   const AffineQuantization* affine_;
+  const PackedFile* packed_;
   Backend& backend_;
   const std::function<void(double, std::string_view)>& progress_;
   const std::string prefix_;
   uint64_t n_done_bytes_ = 0;
+  std::vector<std::shared_ptr<const PackedWeight>> matrices_;
   uint64_t n_packed_bytes_ = 0;
 };
 
@@ -339,9 +362,10 @@ class Loader {
 Result<ModelWeights> load_weights(const Checkpoint& checkpoint,
                                   const ModelSpec& spec,
                                   const AffineQuantization* affine,
+                                  const PackedFile* packed,
                                   Backend& backend,
                                   const std::function<void(double, std::string_view)>& progress) {
-  return Loader(checkpoint, spec, affine, backend, progress).load();
+  return Loader(checkpoint, spec, affine, packed, backend, progress).load();
 }
 
 }  // namespace cairn

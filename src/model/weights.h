@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "formats/checkpoint.h"
 #include "formats/hf_config.h"
+#include "formats/packed_file.h"
 #include "kernels/backend.h"
 #include "model/model_spec.h"
 
@@ -36,6 +37,7 @@ struct ModelWeights {
   Buffer final_norm;                         // [hidden_dim]
   std::shared_ptr<const PackedWeight> head;  // the same object as embed when the head is tied
   uint64_t n_bytes = 0;                      // of everything, packed
+  std::vector<std::shared_ptr<const PackedWeight>> matrices;  // each once, in the order of packing
 };
 
 // Finds, checks and packs every tensor that `spec` needs. Names are those of published Llama-like
@@ -45,13 +47,15 @@ struct ModelWeights {
 // numbers. Matrices keep the type they have in the file, block types and affine groups included.
 //   affine    what the config says about MLX's groups, or null; a matrix without scales beside it
 //             is not quantised
+//   packed    what the same call made earlier, adopted instead of packing again; or null
 //   progress  shares in [0, 1] of the bytes, with what is being done; may be empty
 // Errors: kNotFound (a missing tensor and the shape that was wanted), kInvalidArgument (another
 // shape, groups that the config does not expect), kUnsupported (element type, a tensor without a
-// place), kNoSpace.
+// place), kNoSpace; kCorruption when `packed` is of other weights.
 Result<ModelWeights> load_weights(const Checkpoint& checkpoint,
                                   const ModelSpec& spec,
                                   const AffineQuantization* affine,
+                                  const PackedFile* packed,
                                   Backend& backend,
                                   const std::function<void(double, std::string_view)>& progress);
 

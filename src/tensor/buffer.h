@@ -12,6 +12,12 @@
 
 namespace cairn {
 
+// Bytes that nobody changes any more, kept alive by their owner: memory, or a mapped file.
+struct SharedBytes {
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> owner;
+};
+
 // Memory aligned to 64 bytes, or to a huge page when it is 4 MiB or more (advised, not required).
 // Copies share; contents are zero at first. Thread: the count is atomic, the bytes are not guarded.
 class Buffer {
@@ -31,6 +37,9 @@ class Buffer {
   std::span<T> as() const {
     return {reinterpret_cast<T*>(data_.get()), size_ / sizeof(T)};
   }
+
+  // For those who only read, once nobody writes any more.
+  SharedBytes share() const { return {{data_.get(), size_}, data_}; }
 
  private:
   std::shared_ptr<std::byte> data_;

@@ -35,26 +35,27 @@ bool is_continuation(char c) {
   return (static_cast<uint8_t>(c) & 0xC0U) == 0x80U;
 }
 
-Status damaged(std::string_view what) {
+Status damaged_map(std::string_view what) {
   return Status::corruption(fmt::format("precompiled character map: {}", what));
 }
 
 }  // namespace
 
 Result<CharsMap> CharsMap::parse(std::string_view blob) {
-  if (blob.size() < 4) return damaged(fmt::format("{} bytes are no map", blob.size()));
+  if (blob.size() < 4) return damaged_map(fmt::format("{} bytes are no map", blob.size()));
   const auto trie_bytes = load_le<uint32_t>(as_bytes(blob).data());
   if (trie_bytes > blob.size() - 4 || trie_bytes % 4 != 0 || trie_bytes == 0) {
-    return damaged(fmt::format("a trie of {} bytes in a map of {} bytes", trie_bytes, blob.size()));
+    return damaged_map(
+        fmt::format("a trie of {} bytes in a map of {} bytes", trie_bytes, blob.size()));
   }
   std::vector<uint32_t> units(trie_bytes / 4);
   std::memcpy(units.data(), blob.data() + 4, trie_bytes);
   std::string strings(blob.substr(4 + size_t{trie_bytes}));
-  if (!strings.empty() && strings.back() != '\0') return damaged("its last string has no end");
-  if (!utf8::is_valid(strings)) return damaged("its strings are not UTF-8");
+  if (!strings.empty() && strings.back() != '\0') return damaged_map("its last string has no end");
+  if (!utf8::is_valid(strings)) return damaged_map("its strings are not UTF-8");
   for (size_t pos = 0; pos < strings.size();) {
     const size_t n = strings.find('\0', pos) - pos;
-    if (n > kStringBytesMax) return damaged(fmt::format("a string of {} bytes", n));
+    if (n > kStringBytesMax) return damaged_map(fmt::format("a string of {} bytes", n));
     pos += n + 1;
   }
   return CharsMap(std::move(units), std::move(strings));

@@ -10,7 +10,7 @@ namespace cairn {
 
 namespace {
 
-constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
+constexpr uint32_t kNoPiece = std::numeric_limits<uint32_t>::max();
 
 }  // namespace
 
@@ -25,10 +25,10 @@ Unigram::Unigram(PieceTrie pieces,
 
 void Unigram::find_best(std::string_view piece, Scratch& scratch) const {
   auto& best = scratch.best;
-  best.assign(piece.size() + 1, {0, kNone, 0});
+  best.assign(piece.size() + 1, {0, kNoPiece, 0});
   const auto offer = [&](size_t end, double score, size_t begin, TokenId id) {
     Scratch::Step& step = best[end];
-    if (step.begin != kNone && !(score > step.score)) return;
+    if (step.begin != kNoPiece && !(score > step.score)) return;
     if (options_.has_f32_sums) score = static_cast<double>(static_cast<float>(score));
     step = {score, static_cast<uint32_t>(begin), id};
   };
@@ -61,7 +61,7 @@ void Unigram::append_unknown(std::string_view characters, std::vector<TokenId>& 
 }
 
 void Unigram::encode(std::string_view piece, Scratch& scratch, std::vector<TokenId>& out) const {
-  CAIRN_CHECK(piece.size() < kNone);
+  CAIRN_CHECK(piece.size() < kNoPiece);
   find_best(piece, scratch);
   auto& path = scratch.path;
   path.clear();

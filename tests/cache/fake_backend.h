@@ -110,6 +110,12 @@ class FakeBackend final : public Backend {
     return Status::unsupported("the fake backend computes nothing");
   }
 
+  Result<std::shared_ptr<const PackedWeight>> adopt(const PackRequest&, SharedBytes) override {
+    return Status::unsupported("the fake backend computes nothing");
+  }
+
+  std::string packing_version() const override { return "fake"; }
+
   void upload(std::byte* dst, std::span<const std::byte> src) override {
     std::memcpy(dst, src.data(), src.size());
   }
