@@ -2,8 +2,11 @@
 #include <cstdint>
 
 #include "base/check.h"
+#include "base/json.h"
 #include "formats/gguf.h"
 #include "formats/gguf_config.h"
+#include "formats/gguf_vocabulary.h"
+#include "formats/hf_from_gguf.h"
 
 namespace {
 
@@ -44,12 +47,14 @@ void read_model(const cairn::GgufMetadata& metadata) {
                 "one kind a layer");
   }
   static_cast<void>(cairn::parse_gguf_generation_config(metadata).is_ok());
-  const auto fields = cairn::parse_gguf_tokenizer(metadata);
-  if (!fields.is_ok()) return;
-  CAIRN_CHECK(fields->scores.empty() || fields->scores.size() == fields->tokens.size(), "scores");
-  CAIRN_CHECK(fields->token_types.empty() || fields->token_types.size() == fields->tokens.size(),
-              "types");
-  CAIRN_CHECK(fields->eos_token_id.value_or(0) < fields->tokens.size(), "an id of a token");
+  const auto vocabulary = cairn::parse_gguf_vocabulary(metadata);
+  if (!vocabulary.is_ok()) return;
+  const size_t n = vocabulary->tokens.size();
+  CAIRN_CHECK(vocabulary->scores.empty() || vocabulary->scores.size() == n, "scores");
+  CAIRN_CHECK(vocabulary->token_types.empty() || vocabulary->token_types.size() == n, "types");
+  CAIRN_CHECK(vocabulary->eos_token_id.value_or(0) < n, "an id of a token");
+  const auto json = cairn::tokenizer_json_of(*vocabulary);
+  CAIRN_CHECK(!json.is_ok() || cairn::parse_json(*json, "written").is_ok(), "JSON is written");
 }
 
 }  // namespace

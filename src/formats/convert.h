@@ -23,8 +23,9 @@ struct ConvertOptions {
   // Norms and biases stay f32 in GGUF files.
   DType dtype = DType::kBf16;
   // Every matrix the one type. Otherwise, as in published files, types below 6 bits keep the output
-  // matrix (or the tied embedding) at q6_k, and q4_k and q5_k also half of the value and down
-  // projections. Rows that are no whole number of blocks take a type that fits in either case.
+  // matrix (or the tied embedding) at q6_k, q4_k and q5_k also half of the value and down
+  // projections, and q3_k and q2_k all of those and the attention's output at one bit more. Rows
+  // that are no whole number of blocks take a type that fits in either case.
   bool pure = false;
   // Called now and then with a share in [0, 1] and what is being done; may be empty.
   std::function<void(double, std::string_view)> progress;

@@ -46,23 +46,36 @@ bool below_six_bits(DType dtype) {
   return is_block_type(dtype) && dtype != DType::kQ8_0 && dtype != DType::kQ6K;
 }
 
-// The type of one matrix, after llama.cpp's mixes (llama-quant.cpp): more bits where errors cost
-// most, which are the output matrix, and v and down in the first and last eighth of the layers and
-// in every third one between.
+// Whether q4_k and q5_k keep more bits of v and down in this layer.
+bool is_mixed_layer(int64_t layer, int64_t n_layers) {
+  const int64_t eighth = n_layers / 8;
+  return layer < eighth || layer >= 7 * n_layers / 8 || (layer - eighth) % 3 == 2;
+}
+
+// The type of one matrix, after llama.cpp's mixes (llama-quant.cpp: Q4_K_M, Q5_K_M, Q3_K_M, Q2_K):
+// more bits where errors cost most, which are the output matrix; v and down, of the 4- and 5-bit
+// types in the first and last eighth of the layers and in every third one between; and of the
+// lower types everywhere v, down and the attention's output.
 DType matrix_dtype(std::string_view gguf, const HfConfig& config, const ConvertOptions& options) {
   if (options.pure || !below_six_bits(options.dtype)) return options.dtype;
   const bool is_output =
       gguf == "output.weight" || (gguf == "token_embd.weight" && config.tie_word_embeddings);
   if (is_output) return DType::kQ6K;
   const std::optional<int64_t> layer = layer_of(gguf);
-  const bool mixed = options.dtype == DType::kQ4K || options.dtype == DType::kQ5K;
-  if (!mixed || !layer || !ends_with_any(gguf, {"attn_v.weight", "ffn_down.weight"})) {
-    return options.dtype;
+  if (!layer) return options.dtype;
+  const bool is_v_or_down = ends_with_any(gguf, {"attn_v.weight", "ffn_down.weight"});
+  switch (options.dtype) {
+    case DType::kQ4K:
+    case DType::kQ5K:
+      return is_v_or_down && is_mixed_layer(*layer, config.num_hidden_layers) ? DType::kQ6K
+                                                                              : options.dtype;
+    case DType::kQ3K:
+      return is_v_or_down || gguf.ends_with("attn_output.weight") ? DType::kQ4K : DType::kQ3K;
+    case DType::kQ2K:
+      return is_v_or_down || gguf.ends_with("attn_output.weight") ? DType::kQ3K : DType::kQ2K;
+    default:
+      return options.dtype;
   }
-  const int64_t n = config.num_hidden_layers;
-  const bool more =
-      *layer < n / 8 || *layer >= 7 * n / 8 || (*layer >= n / 8 && (*layer - n / 8) % 3 == 2);
-  return more ? DType::kQ6K : options.dtype;
 }
 
 class Planner {

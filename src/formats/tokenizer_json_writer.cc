@@ -17,6 +17,7 @@ constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
 
 // A piece is cut at every place, so the cost grows with the square of its length.
 constexpr size_t kPieceBytesMax = 512;
+constexpr size_t kMergesMax = 1 << 22;  // eight times the most of a published vocabulary
 
 class TokenizerJsonWriter {
  public:
@@ -167,6 +168,10 @@ Result<Json> TokenizerJsonWriter::scored_merges() const {
       const std::string_view left = piece.substr(0, n);
       const std::string_view right = piece.substr(n);
       if (!is_inside && joins(left) && joins(right)) merges.push_back({left, right, score});
+    }
+    if (merges.size() > kMergesMax) {
+      return Status::unsupported(
+          fmt::format("the scores imply more than {} merges, which is no vocabulary", kMergesMax));
     }
   }
   std::stable_sort(merges.begin(), merges.end(), [](const Merge& a, const Merge& b) {

@@ -153,4 +153,15 @@ double log_sum_exp(std::span<const float> logits) {
   return max + std::log(sum);
 }
 
+double divergence(std::span<const float> p_logits, std::span<const float> q_logits) {
+  const double p_norm = log_sum_exp(p_logits);
+  const double q_norm = log_sum_exp(q_logits);
+  double sum = 0;
+  for (size_t id = 0; id < p_logits.size(); ++id) {
+    const double log_p = static_cast<double>(p_logits[id]) - p_norm;
+    sum += std::exp(log_p) * (log_p - (static_cast<double>(q_logits[id]) - q_norm));
+  }
+  return sum;
+}
+
 }  // namespace cairn::testing

@@ -99,5 +99,7 @@ std::vector<TokenId> greedy_ids(Model& model,
 
 size_t argmax(std::span<const float> logits);
 double log_sum_exp(std::span<const float> logits);
+// Kullback-Leibler divergence of the distribution `q` from `p`, in nats.
+double divergence(std::span<const float> p_logits, std::span<const float> q_logits);
 
 }  // namespace cairn::testing
