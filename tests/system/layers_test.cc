@@ -27,6 +27,7 @@ const std::vector<std::string> kLayers = {"base",
                                           "grammar",
                                           "engine",
                                           "api",
+                                          "hub",
                                           "server",
                                           "cli"};
 
@@ -42,6 +43,7 @@ const std::map<std::string, std::set<std::string>> kOwners = {
     {"xxhash.h", {"base"}},
     {"prometheus/", {"server"}},
     {"CLI/", {"cli"}},
+    {"curl/", {"hub"}},
     {"pcre2.h", {"text"}},
     {"utf8proc.h", {"text"}},
 };
