@@ -191,7 +191,10 @@ Result<Downloaded> download(HttpClient& client,
   CAIRN_ASSIGN_OR_RETURN(PartFile part, PartFile::open(task.path, task.file));
   observer.on_file_begin(task.file.name, task.file.size_bytes, part.n_bytes());
   Downloaded done;
-  if (!part.is_complete()) {
+  // A whole file is only as new as its note, unless the hub's list names the same bytes.
+  const bool is_here = part.is_complete() && task.file.content.is_known() &&
+                       part.source()->content == task.file.content;
+  if (!is_here) {
     CAIRN_RETURN_IF_ERROR(with_retries(settings.retry, observer, [&] {
       return try_once(client, settings, task, part, observer, &done.n_received);
     }));

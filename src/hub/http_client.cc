@@ -276,6 +276,9 @@ Status HttpClient::Impl::failure(CURLcode code, const std::string& url, const Ex
                       "; the server is not who it says, or a proxy's certificate has to be "
                       "installed on this machine");
   }
+  if (code == CURLE_SSL_CACERT_BADFILE) {
+    return Status::io(text + "; install the package ca-certificates");
+  }
   if (is_unreached(code) && !was_reached) {
     return Status::io(text + "; check the network, and HF_ENDPOINT if a mirror is meant");
   }

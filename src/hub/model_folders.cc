@@ -56,6 +56,15 @@ std::optional<RepoFolder> read_folder(const std::string& path) {
   return repo;
 }
 
+// The GGUF files that are here or on their way.
+std::vector<GgufChoice> choices_in(const RepoFolder& repo) {
+  std::vector<std::string> paths = repo.files;
+  for (const std::string& name : repo.record.pending) {
+    if (std::ranges::find(paths, name) == paths.end()) paths.push_back(name);
+  }
+  return gguf_choices(paths);
+}
+
 bool has_safetensors(const RepoFolder& repo) {
   return std::ranges::any_of(repo.files, [](const std::string& f) {
     return f.ends_with(".safetensors") && f.find('/') == std::string::npos;
@@ -80,7 +89,7 @@ Result<std::string> open_in(const RepoFolder& repo, const ModelName& name) {
   if (!wants_gguf && (has_safetensors(repo) || lacks_parts(repo))) {
     return lacks_parts(repo) ? Result<std::string>(not_finished(repo, name)) : repo.path;
   }
-  const std::vector<GgufChoice> choices = gguf_choices(repo.files);
+  const std::vector<GgufChoice> choices = choices_in(repo);
   CAIRN_ASSIGN_OR_RETURN(const GgufChoice choice,
                          name.file.empty() ? choose_gguf(choices, name.quant, repo.path)
                                            : find_gguf(choices, name.file, repo.path));
@@ -118,7 +127,9 @@ std::optional<RepoFolder> our_folder(const ModelName& name, const ModelPlaces& p
 uint64_t size_of_files(const RepoFolder& repo, const std::vector<std::string>& files) {
   uint64_t n_bytes = 0;
   for (const std::string& file : files) {
-    const auto stat = posix_file_system().stat(repo.path + "/" + file);
+    const std::string path = repo.path + "/" + file;
+    auto stat = posix_file_system().stat(path);
+    if (!stat.is_ok()) stat = posix_file_system().stat(path + ".part");
     if (stat.is_ok()) n_bytes += stat->size_bytes;
   }
   return n_bytes;
@@ -129,7 +140,7 @@ void add_stored(const RepoFolder& repo,
                 const std::string& repo_id,
                 bool is_ours,
                 std::vector<StoredModel>* models) {
-  for (const GgufChoice& choice : gguf_choices(repo.files)) {
+  for (const GgufChoice& choice : choices_in(repo)) {
     models->push_back({repo_id + "/" + choice.name(),
                        repo.path + "/" + choice.name(),
                        size_of_files(repo, choice.parts),

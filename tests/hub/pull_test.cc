@@ -434,5 +434,22 @@ TEST_F(PullTest, AModelThatIsHalfHereIsNotOpened) {
   EXPECT_TRUE(list_models(places_).at(0).is_complete);
 }
 
+TEST_F(PullTest, AGgufThatIsHalfHereIsShownAndNotOpened) {
+  hub_.put("x-Q8_0.gguf", weights_, true);
+  hub_.put("x-Q4_0.gguf", test_bytes(100), true);
+  pulled("org/repo:Q4_0");
+  change("x-Q8_0.gguf", [](HubReply* reply) { reply->cut_after = kCut; });
+  settings_.retry.n_attempts = 1;
+  EXPECT_EQ(refused("org/repo:Q8_0").code(), StatusCode::kIo);
+  EXPECT_TRUE(find_model(*parse_model_name("org/repo:Q4_0"), places_).is_ok());
+  EXPECT_THAT(find_model(*parse_model_name("org/repo:Q8_0"), places_).status().message(),
+              HasSubstr("only partly here"));
+  const auto models = list_models(places_);
+  ASSERT_EQ(models.size(), 2U);
+  EXPECT_TRUE(models[0].is_complete);
+  EXPECT_FALSE(models[1].is_complete);
+  EXPECT_EQ(models[1].size_bytes, kCut);
+}
+
 }  // namespace
 }  // namespace cairn

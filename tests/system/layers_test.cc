@@ -95,6 +95,19 @@ TEST(Layers, IncludesPointLeft) {
   }
 }
 
+// It stands late in the order, but a download client has no use for an engine.
+TEST(Layers, HubKnowsBaseAlone) {
+  size_t n_checked = 0;
+  for (const Include& include : all_includes()) {
+    const std::string target = include.target.substr(0, include.target.find('/'));
+    if (include.layer != "hub" || rank(target) == kLayers.size()) continue;
+    EXPECT_TRUE(target == "base" || target == "hub")
+        << include.file << " includes " << include.target;
+    ++n_checked;
+  }
+  EXPECT_GT(n_checked, 10U);
+}
+
 TEST(Layers, ThirdPartyHeadersHaveOneHome) {
   for (const Include& include : all_includes()) {
     for (const auto& [prefix, owners] : kOwners) {
