@@ -7,7 +7,7 @@ packages=(
   g++ cmake ninja-build pkg-config
   libhwy-dev liburing-dev libxxhash-dev libssl-dev
   nlohmann-json3-dev libsimdjson-dev libboost1.81-dev libpcre2-dev libutf8proc-dev
-  libspdlog-dev libfmt-dev libcli11-dev prometheus-cpp-dev
+  libspdlog-dev libfmt-dev libcli11-dev prometheus-cpp-dev libcurl4-openssl-dev ca-certificates
   libgtest-dev libgmock-dev libbenchmark-dev
 )
 # `tools/setup.sh lint fuzz` adds what those need.

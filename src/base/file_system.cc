@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/coding.h"
 #include "base/hash.h"
 #include "base/unique_fd.h"
 
@@ -359,6 +361,17 @@ Status read_all(File& file, uint64_t max_bytes, const std::string& path, std::st
 FileSystem& posix_file_system() {
   static PosixFileSystem instance;
   return instance;
+}
+
+Result<uint64_t> free_space_bytes(const std::string& path) {
+  struct statvfs st {};
+
+  if (::statvfs(path.c_str(), &st) != 0) {
+    return Status::from_errno(errno, fmt::format("free space of {}", path));
+  }
+  uint64_t n_bytes = 0;
+  const bool fits = checked_mul(st.f_bavail, st.f_frsize, &n_bytes);
+  return fits ? n_bytes : std::numeric_limits<uint64_t>::max();
 }
 
 Result<std::string> read_text_file(FileSystem& fs, const std::string& path, uint64_t max_bytes) {

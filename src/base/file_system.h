@@ -112,6 +112,10 @@ class FileSystem {
 // The machine's own file system. Never null; lives as long as the program.
 FileSystem& posix_file_system();
 
+// What may still be written to the machine's file system that holds `path` (a folder or file that
+// is there), reserves for the system left out.
+Result<uint64_t> free_space_bytes(const std::string& path);
+
 // Whole small files, for configurations. `max_bytes` guards against absurd ones (kInvalidArgument).
 Result<std::string> read_text_file(FileSystem& fs, const std::string& path, uint64_t max_bytes);
 // Temp name, write, sync, rename, sync folder: readers see the old bytes or the new ones.

@@ -39,6 +39,27 @@ std::string hex_text(std::span<const std::byte> bytes) {
   return text;
 }
 
+// A message being hashed.
+struct EvpState {
+  explicit EvpState(const EVP_MD* hash_algorithm)
+      : algorithm(hash_algorithm), evp(EVP_MD_CTX_new()) {
+    CAIRN_CHECK(evp != nullptr, "no memory for a hash");
+    start();
+  }
+
+  EvpState(const EvpState&) = delete;
+  EvpState& operator=(const EvpState&) = delete;
+  EvpState(EvpState&&) = delete;
+  EvpState& operator=(EvpState&&) = delete;
+
+  ~EvpState() { EVP_MD_CTX_free(evp); }
+
+  void start() { CAIRN_CHECK(EVP_DigestInit_ex(evp, algorithm, nullptr) == 1); }
+
+  const EVP_MD* algorithm;
+  EVP_MD_CTX* evp;
+};
+
 void fill_random(std::span<std::byte> out) {
   while (!out.empty()) {
     const ssize_t n = ::getrandom(out.data(), out.size(), 0);
@@ -72,22 +93,8 @@ std::optional<Digest> digest_from_hex(std::string_view hex) {
   return digest;
 }
 
-struct Sha256::Context {
-  Context() : evp(EVP_MD_CTX_new()) {
-    CAIRN_CHECK(evp != nullptr, "no memory for a hash");
-    start();
-  }
-
-  Context(const Context&) = delete;
-  Context& operator=(const Context&) = delete;
-  Context(Context&&) = delete;
-  Context& operator=(Context&&) = delete;
-
-  ~Context() { EVP_MD_CTX_free(evp); }
-
-  void start() { CAIRN_CHECK(EVP_DigestInit_ex(evp, sha256_algorithm(), nullptr) == 1); }
-
-  EVP_MD_CTX* evp;
+struct Sha256::Context : EvpState {
+  Context() : EvpState(sha256_algorithm()) {}
 };
 
 Sha256::Sha256() : context_(std::make_unique<Context>()) {}
@@ -136,6 +143,32 @@ Digest Sha256::finish() {
   CAIRN_CHECK(EVP_DigestFinal_ex(context_->evp, out, &n) == 1 && n == digest.bytes.size());
   context_->start();
   return digest;
+}
+
+struct Sha1::Context : EvpState {
+  Context() : EvpState(EVP_sha1()) {}
+};
+
+Sha1::Sha1() : context_(std::make_unique<Context>()) {}
+
+Sha1::Sha1(Sha1&&) noexcept = default;
+
+Sha1& Sha1::operator=(Sha1&&) noexcept = default;
+
+Sha1::~Sha1() = default;
+
+Sha1& Sha1::update(std::span<const std::byte> bytes) {
+  CAIRN_CHECK(EVP_DigestUpdate(context_->evp, bytes.data(), bytes.size()) == 1);
+  return *this;
+}
+
+std::string Sha1::finish_hex() {
+  std::array<std::byte, 20> raw;
+  unsigned n = 0;
+  auto* out = reinterpret_cast<unsigned char*>(raw.data());
+  CAIRN_CHECK(EVP_DigestFinal_ex(context_->evp, out, &n) == 1 && n == raw.size());
+  context_->start();
+  return hex_text(raw);
 }
 
 Digest sha256(std::span<const std::byte> bytes) {

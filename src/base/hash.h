@@ -52,6 +52,26 @@ class Sha256 {
   std::unique_ptr<Context> context_;
 };
 
+// Incremental SHA-1, for names that others make with it (git's object ids). Damage shows, forgery
+// need not: it is broken. Never for names of our own.
+class Sha1 {
+ public:
+  Sha1();
+  Sha1(const Sha1&) = delete;
+  Sha1& operator=(const Sha1&) = delete;
+  Sha1(Sha1&&) noexcept;
+  Sha1& operator=(Sha1&&) noexcept;
+  ~Sha1();
+
+  Sha1& update(std::span<const std::byte> bytes);
+  // 40 hex digits. Ends the message and makes the object ready for the next one.
+  std::string finish_hex();
+
+ private:
+  struct Context;
+  std::unique_ptr<Context> context_;
+};
+
 Digest sha256(std::span<const std::byte> bytes);
 uint64_t xxh3_64(std::span<const std::byte> bytes);
 

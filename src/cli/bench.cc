@@ -275,7 +275,7 @@ int run_bench(int argc, const char* const* argv) {
   BenchFlags flags;
   Arguments arguments("bench",
                       "Measure prefill and decode, as shares of what this machine can do.");
-  arguments.required_text("--model", &flags.model, "Model folder, or \"demo\"");
+  arguments.required_text("--model", &flags.model, kModelHelp);
   arguments.integers("--prefill", &flags.prefill, 1, 1 << 20, "Prompt lengths");
   arguments.integer("--decode", &flags.decode, 1, 1 << 20, "Tokens to decode in each run");
   arguments.integers("--context", &flags.context, 0, 1 << 20, "Rows in the cache before decoding");

@@ -15,6 +15,7 @@ int run_tokenize(int argc, const char* const* argv);
 int run_template(int argc, const char* const* argv);
 int run_inspect(int argc, const char* const* argv);
 int run_convert(int argc, const char* const* argv);
+int run_pull(int argc, const char* const* argv);
 int run_cache(int argc, const char* const* argv);
 
 }  // namespace cairn::cli

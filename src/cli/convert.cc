@@ -55,10 +55,7 @@ void print_summary(const ConvertFlags& flags, const ConvertSummary& summary) {
 }
 
 Result<ConvertSummary> convert(const ConvertFlags& flags) {
-  std::string source = flags.source;
-  if (source == "demo") {
-    CAIRN_ASSIGN_OR_RETURN(source, resolve_model(source));
-  }
+  CAIRN_ASSIGN_OR_RETURN(const std::string source, resolve_path(flags.source));
   CAIRN_ASSIGN_OR_RETURN(const std::shared_ptr<const Checkpoint> checkpoint,
                          Checkpoint::open(source));
   ConvertOptions options;
@@ -77,7 +74,7 @@ int run_convert(int argc, const char* const* argv) {
   ConvertFlags flags;
   Arguments arguments("convert",
                       "Write a model in another format: FILE.gguf, or a folder with safetensors.");
-  arguments.required_text("SOURCE", &flags.source, "Model folder, GGUF file, or \"demo\"");
+  arguments.required_text("SOURCE", &flags.source, kModelHelp);
   arguments.required_text("TARGET", &flags.target, "FILE.gguf, or a folder for safetensors");
   arguments.choice("--type",
                    &flags.type,

@@ -225,18 +225,17 @@ void print_text(const InspectReport& report, const InspectFlags& flags) {
 int run_inspect(int argc, const char* const* argv) {
   InspectFlags flags;
   Arguments arguments("inspect", "Tell what a model folder, a GGUF or a safetensors file holds.");
-  arguments.required_text("PATH", &flags.path, "Model folder, weights file, or \"demo\"");
+  arguments.required_text(
+      "PATH",
+      &flags.path,
+      "Model folder, weights file, ORG/REPO[:QUANT] that was pulled, or \"demo\"");
   arguments.flag("--tensors", &flags.tensors, "List every tensor");
   arguments.flag("--metadata", &flags.metadata, "List every metadata key of the files");
   arguments.flag("--json", &flags.json, "Print JSON (with every tensor and key)");
   if (const auto status = arguments.parse(argc, argv)) return *status;
-  std::string path = flags.path;
-  if (path == "demo") {
-    const auto demo = resolve_model(path);
-    if (!demo.is_ok()) return report_failure(demo.status());
-    path = *demo;
-  }
-  const auto report = inspect_checkpoint(path);
+  const auto path = resolve_path(flags.path);
+  if (!path.is_ok()) return report_failure(path.status());
+  const auto report = inspect_checkpoint(*path);
   if (!report.is_ok()) return report_failure(report.status());
   if (flags.json) {
     print_json(*report);

@@ -42,7 +42,7 @@ class MailboxObserver final : public RequestObserver {
 
 void LocalFlags::declare(Arguments& arguments, const std::string& default_store) {
   cache.store = default_store;
-  arguments.required_text("--model", &model, "Model folder, or \"demo\"");
+  arguments.required_text("--model", &model, kModelHelp);
   arguments.optional_integer(
       "--ctx", &ctx, 16, UINT32_MAX, "Context in tokens; default min(the model's, 32768)");
   compute.declare(arguments);

@@ -29,6 +29,7 @@ constexpr Command kCommands[] = {
     {"template", cairn::cli::run_template, "Render a conversation with a model's chat template"},
     {"inspect", cairn::cli::run_inspect, "Tell what a model file holds"},
     {"convert", cairn::cli::run_convert, "Write a model in another format or element type"},
+    {"pull", cairn::cli::run_pull, "Fetch a model from a hub, or list those that are here"},
     {"cache", cairn::cli::run_cache, "Look at a cache store: ls, stat, verify"},
 };
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/options.h"
+#include "hub/model_folders.h"
 
 namespace cairn::cli {
 namespace {
@@ -38,20 +39,28 @@ Result<std::string> find_demo() {
   return Status::not_found("the bundled demo model is missing; looked in:" + listed);
 }
 
+fs::file_status status_of(const fs::path& path) {
+  std::error_code ignored;
+  return fs::status(path, ignored);
+}
+
+Result<std::string> find_by_name(const std::string& text) {
+  if (text == kDemoName) return find_demo();
+  const auto name = parse_model_name(text);
+  if (name.is_ok()) return find_model(*name, model_places_from_environment());
+  return Status::not_found(
+      fmt::format("model \"{}\": no such file or folder; give the path of a Hugging Face folder or "
+                  "a GGUF file, "
+                  "the name ORG/REPO[:QUANT] of a model that `cairn pull` fetched, or \"demo\"",
+                  text));
+}
+
 }  // namespace
 
 Result<std::string> resolve_model(const std::string& text) {
-  if (text == kDemoName) return find_demo();
-  std::error_code error;
   const fs::path path(text);
-  const fs::file_status status = fs::status(path, error);
-  if (!fs::exists(status)) {
-    return Status::not_found(
-        fmt::format("model \"{}\": no such file or folder; give the path of a Hugging Face folder "
-                    "or a GGUF file, "
-                    "or \"demo\"",
-                    text));
-  }
+  const fs::file_status status = status_of(path);
+  if (!fs::exists(status)) return find_by_name(text);
   if (fs::is_directory(status)) return path.string();
   if (path.extension() == ".gguf") return path.string();
   return Status::unsupported(fmt::format(
@@ -60,8 +69,13 @@ Result<std::string> resolve_model(const std::string& text) {
       text));
 }
 
+Result<std::string> resolve_path(const std::string& text) {
+  return fs::exists(status_of(text)) ? Result<std::string>(text) : resolve_model(text);
+}
+
 std::string default_model_name(const std::string& text) {
   if (text == kDemoName) return text;
+  if (!fs::exists(status_of(text)) && parse_model_name(text).is_ok()) return text;
   fs::path path = fs::path(text).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
   std::string name = path.extension() == ".gguf" ? path.stem().string() : path.filename().string();

@@ -210,7 +210,7 @@ int run_score(int argc, const char* const* argv) {
   ScoreFlags flags;
   Arguments arguments(
       "score", "Write the logits of given token ids: row i is the distribution after ids[0..i].");
-  arguments.required_text("--model", &flags.model, "Model folder, or \"demo\"");
+  arguments.required_text("--model", &flags.model, kModelHelp);
   arguments.required_text(
       "--ids", &flags.ids, "File with {\"ids\": [...]} or a list of lists (run as one batch)");
   arguments.required_text("--out", &flags.out, "Safetensors file to write");

@@ -153,7 +153,7 @@ int run_serve(int argc, const char* const* argv) {
       "serve", "Serve models to OpenAI clients, with a prompt cache that survives restarts.");
   arguments.texts("--model",
                   &flags.models,
-                  "PATH or NAME=PATH of a model folder, or \"demo\"; may be repeated");
+                  std::string(kModelHelp) + ", or NAME= before one of these; may be repeated");
   arguments.text("--host", &flags.host, "Address to listen on");
   arguments.integer("--port", &flags.port, 0, 65535, "Port to listen on; 0 = any free one");
   arguments.text("--unix", &flags.unix_path, "Also listen on this Unix socket");

@@ -119,7 +119,7 @@ int run_template(int argc, const char* const* argv) {
   TemplateFlags flags;
   Arguments arguments("template", "Render a conversation with a model's chat template.");
   arguments.required_text(
-      "--model", &flags.model, "Model folder (no weights or tokenizer needed), or \"demo\"");
+      "--model", &flags.model, std::string(kModelHelp) + "; no weights or tokenizer needed");
   arguments.text("--messages", &flags.messages, "File with a list of messages");
   arguments.text(
       "--jsonl",

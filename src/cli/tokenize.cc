@@ -81,7 +81,7 @@ int run_tokenize(int argc, const char* const* argv) {
   TokenizeFlags flags;
   std::optional<std::string> text;
   Arguments arguments("tokenize", "Turn text into token ids with a model's tokenizer.");
-  arguments.required_text("--model", &flags.model, "Model folder (no weights needed), or \"demo\"");
+  arguments.required_text("--model", &flags.model, std::string(kModelHelp) + "; no weights needed");
   arguments.optional_text("--text", &text, "The text");
   arguments.text("--file", &flags.file, "File with the text");
   arguments.text("--jsonl",

@@ -267,6 +267,15 @@ TEST(PosixFileSystem, AFifoIsRefusedAndDoesNotHang) {
   EXPECT_FALSE(Mapping::open(path).is_ok());
 }
 
+TEST(PosixFileSystem, FreeSpaceIsThatOfTheFileSystemThatHoldsThePath) {
+  const TempFolder folder;
+  const auto free = free_space_bytes(folder.path());
+  ASSERT_TRUE(free.is_ok());
+  EXPECT_LE(*free, std::filesystem::space(folder.path()).capacity);
+  EXPECT_EQ(*free_space_bytes("/proc"), 0U);
+  EXPECT_EQ(free_space_bytes(folder.file("none")).status().code(), StatusCode::kNotFound);
+}
+
 TEST(PosixFileSystem, ALinkToAFolderIsNotListedAsAFolder) {
   const TempFolder folder;
   const TempFolder other;

@@ -50,6 +50,14 @@ TEST(Sha256, MovesWithItsState) {
   EXPECT_EQ(moved.update("c").finish(), sha256(as_bytes("abc")));
 }
 
+TEST(Sha1, MatchesTheStandardsExampleInPiecesAndAgain) {
+  Sha1 hash;
+  for (int round = 0; round < 2; ++round) {
+    hash.update(as_bytes("a")).update(as_bytes("bc"));
+    EXPECT_EQ(hash.finish_hex(), "a9993e364706816aba3e25717850c26c9cd0d89d");
+  }
+}
+
 TEST(Digest, HexGoesBothWays) {
   const Digest digest = sha256(as_bytes("abc"));
   EXPECT_EQ(digest_from_hex(to_hex(digest)), digest);

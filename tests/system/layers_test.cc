@@ -27,6 +27,7 @@ const std::vector<std::string> kLayers = {"base",
                                           "grammar",
                                           "engine",
                                           "api",
+                                          "hub",
                                           "server",
                                           "cli"};
 
@@ -42,6 +43,7 @@ const std::map<std::string, std::set<std::string>> kOwners = {
     {"xxhash.h", {"base"}},
     {"prometheus/", {"server"}},
     {"CLI/", {"cli"}},
+    {"curl/", {"hub"}},
     {"pcre2.h", {"text"}},
     {"utf8proc.h", {"text"}},
 };
@@ -91,6 +93,19 @@ TEST(Layers, IncludesPointLeft) {
     if (target == kLayers.size()) continue;
     EXPECT_LE(target, rank(include.layer)) << include.file << " includes " << include.target;
   }
+}
+
+// It stands late in the order, but a download client has no use for an engine.
+TEST(Layers, HubKnowsBaseAlone) {
+  size_t n_checked = 0;
+  for (const Include& include : all_includes()) {
+    const std::string target = include.target.substr(0, include.target.find('/'));
+    if (include.layer != "hub" || rank(target) == kLayers.size()) continue;
+    EXPECT_TRUE(target == "base" || target == "hub")
+        << include.file << " includes " << include.target;
+    ++n_checked;
+  }
+  EXPECT_GT(n_checked, 10U);
 }
 
 TEST(Layers, ThirdPartyHeadersHaveOneHome) {
