@@ -21,7 +21,7 @@ struct EveryFormat {
   std::vector<kernel_test::QuantMatrix> quantised;
 
   EveryFormat() {
-    for (const DType dtype : kernel_test::kBlockTypes) {
+    for (const DType dtype : kBlockTypes) {
       quantised.push_back(kernel_test::random_blocks(dtype, 70, 512, random));
     }
     for (const uint32_t bits : {2U, 3U, 4U, 5U, 6U, 8U}) {
