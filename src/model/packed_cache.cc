@@ -84,13 +84,12 @@ Status PackedCache::keep_in(const std::string& folder,
   // Where the identity of the weights cannot be remembered, each start comes here.
   if (posix_file_system().stat(path_in(folder)).is_ok()) return Status::ok();
   remove_stale(folder);
-  std::error_code error;
-  const fs::space_info space = fs::space(folder, error);
-  if (!error && space.available < n_bytes + kLeftFree) {
+  const Result<uint64_t> n_free = free_space_bytes(folder);
+  if (n_free.is_ok() && *n_free < n_bytes + kLeftFree) {
     return Status::no_space(
         fmt::format("{} has {} bytes free; the packed weights take {} and leave {} free",
                     folder,
-                    space.available,
+                    *n_free,
                     n_bytes,
                     kLeftFree));
   }
