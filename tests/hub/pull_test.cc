@@ -365,7 +365,7 @@ TEST_F(PullTest, AnEndlessListIsCutOff) {
 }
 
 TEST_F(PullTest, AFullDiskIsSaidBeforehand) {
-  hub_.intercept([this](const HubRequest& request) -> std::optional<HubReply> {
+  hub_.intercept([](const HubRequest& request) -> std::optional<HubReply> {
     if (!request.target.starts_with("/api/")) return std::nullopt;
     return HubReply{.body = R"({"siblings":[{"rfilename":"m.gguf","size":200000000000000}]})"};
   });
