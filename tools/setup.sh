@@ -6,7 +6,7 @@ set -euo pipefail
 packages=(
   g++ cmake ninja-build pkg-config
   libhwy-dev liburing-dev libxxhash-dev libssl-dev
-  nlohmann-json3-dev libsimdjson-dev libboost1.81-dev libpcre2-dev libutf8proc-dev
+  nlohmann-json3-dev libboost1.81-dev libpcre2-dev libutf8proc-dev
   libspdlog-dev libfmt-dev libcli11-dev prometheus-cpp-dev libcurl4-openssl-dev ca-certificates
   libgtest-dev libgmock-dev libbenchmark-dev
 )

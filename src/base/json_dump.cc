@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "base/json.h"
+#include "base/utf8_sequence.h"
 
 namespace cairn {
 namespace {
@@ -53,41 +54,6 @@ bool in_range(char c, unsigned low, unsigned high) {
   return byte >= low && byte <= high;
 }
 
-// The second byte of a sequence that begins with `lead` lies in a narrower range than the others
-// when the rest would be overlong, a surrogate or past U+10FFFF (Unicode 15, table 3-7).
-bool is_second_byte(char lead, char c) {
-  switch (static_cast<unsigned char>(lead)) {
-    case 0xE0:
-      return in_range(c, 0xA0, 0xBF);
-    case 0xED:
-      return in_range(c, 0x80, 0x9F);
-    case 0xF0:
-      return in_range(c, 0x90, 0xBF);
-    case 0xF4:
-      return in_range(c, 0x80, 0x8F);
-    default:
-      return in_range(c, 0x80, 0xBF);
-  }
-}
-
-// Bytes of the sequence at the front of `text` (not ASCII), and whether it is a whole one. A broken
-// sequence counts up to the byte that breaks it, so each gets one replacement.
-size_t sequence_bytes(std::string_view text, bool* whole) {
-  size_t wanted = 0;
-  if (in_range(text[0], 0xC2, 0xDF)) wanted = 2;
-  if (in_range(text[0], 0xE0, 0xEF)) wanted = 3;
-  if (in_range(text[0], 0xF0, 0xF4)) wanted = 4;
-  *whole = false;
-  if (wanted == 0) return 1;
-  for (size_t i = 1; i < wanted; ++i) {
-    const bool fits = i < text.size() &&
-                      (i == 1 ? is_second_byte(text[0], text[1]) : in_range(text[i], 0x80, 0xBF));
-    if (!fits) return i;
-  }
-  *whole = true;
-  return wanted;
-}
-
 void write_escape(char c, std::string* out) {
   switch (c) {
     case '"':
@@ -129,10 +95,10 @@ void write_string(std::string_view text, std::string* out) {
       ++i;
       continue;
     }
-    bool whole = false;
-    const size_t n = sequence_bytes(text.substr(i), &whole);
-    out->append(whole ? text.substr(i, n) : kReplacement);
-    i += n;
+    // Each broken sequence gets one replacement.
+    const Utf8Sequence sequence = utf8_sequence(text.substr(i));
+    out->append(sequence.is_whole ? text.substr(i, sequence.n_bytes) : kReplacement);
+    i += sequence.n_bytes;
   }
   out->push_back('"');
 }

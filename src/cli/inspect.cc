@@ -59,6 +59,23 @@ Json config_json(const HfConfig& config) {
   return out;
 }
 
+void print_file(const InspectFile& file) {
+  std::string head =
+      dump_json(Json{{"path", file.path}, {"bytes", file.size_bytes}, {"metadata", file.metadata}});
+  head.pop_back();
+  std::printf("%s,\"tensors\":[", head.c_str());
+  const char* separator = "";
+  for (const TensorInfo& tensor : file.tensors) {
+    const Json line = {{"name", tensor.name},
+                       {"dtype", to_string(tensor.dtype)},
+                       {"shape", tensor.shape},
+                       {"bytes", tensor.n_bytes}};
+    std::printf("%s%s", separator, dump_json(line).c_str());
+    separator = ",";
+  }
+  std::printf("]}");
+}
+
 void print_json(const InspectReport& report) {
   Json out;
   out["path"] = report.path;
@@ -82,21 +99,15 @@ void print_json(const InspectReport& report) {
   const std::string verdict = run_verdict(report);
   out["runs"] = verdict.empty();
   if (!verdict.empty()) out["why_not"] = verdict;
-  out["files"] = Json::array();
-  for (const InspectFile& file : report.files) {
-    Json tensors = Json::array();
-    for (const TensorInfo& tensor : file.tensors) {
-      tensors.push_back({{"name", tensor.name},
-                         {"dtype", to_string(tensor.dtype)},
-                         {"shape", tensor.shape},
-                         {"bytes", tensor.n_bytes}});
-    }
-    out["files"].push_back({{"path", file.path},
-                            {"bytes", file.size_bytes},
-                            {"metadata", file.metadata},
-                            {"tensors", tensors}});
+  // A file may list half a million tensors: they are written one by one, not made one tree.
+  std::string head = dump_json(out);
+  head.pop_back();
+  std::printf("%s,\"files\":[", head.c_str());
+  for (size_t i = 0; i < report.files.size(); ++i) {
+    if (i > 0) std::printf(",");
+    print_file(report.files[i]);
   }
-  std::printf("%s\n", dump_json(out).c_str());
+  std::printf("]}\n");
 }
 
 // One line, the name of the fact in front.

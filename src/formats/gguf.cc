@@ -14,8 +14,9 @@
 namespace cairn {
 namespace {
 
-constexpr uint64_t kMaxKeyBytes = 65535;
-constexpr uint64_t kMaxNameBytes = 1024;
+// Names are copied several times over; published ones have 64 bytes at most.
+constexpr uint64_t kMaxKeyBytes = 256;
+constexpr uint64_t kMaxNameBytes = 256;
 constexpr uint32_t kMaxType = static_cast<uint32_t>(GgufType::kF64);
 constexpr int kMaxNesting = 4;  // arrays inside arrays
 constexpr uint64_t kMinAlignment = 8;

@@ -15,6 +15,7 @@ namespace {
 
 constexpr size_t kShownBytes = 60;
 constexpr size_t kLengthBytes = 8;
+constexpr size_t kMaxStringBytes = size_t{1} << 20;  // the longest setting is a template of 17 KB
 
 // The string that begins at `at`; parse_gguf checked that it is whole.
 std::string_view string_at(std::span<const std::byte> bytes, size_t at) {
@@ -222,10 +223,11 @@ Result<std::optional<bool>> GgufMetadata::find_bool(std::string_view key) const 
 Result<std::optional<std::string>> GgufMetadata::find_string(std::string_view key) const {
   const GgufValue* value = find(key);
   if (value == nullptr) return std::optional<std::string>();
-  if (!value->is_array && value->type == GgufType::kString) {
+  if (!value->is_array && value->type == GgufType::kString &&
+      value->bytes.size() <= kMaxStringBytes) {
     return std::optional<std::string>(string_at(value->bytes, 0));
   }
-  return bad_value(key, *value, "a string");
+  return bad_value(key, *value, fmt::format("a string of at most {} bytes", kMaxStringBytes));
 }
 
 Result<std::vector<std::string_view>> GgufMetadata::find_strings(std::string_view key,

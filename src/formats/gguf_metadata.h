@@ -65,6 +65,7 @@ class GgufMetadata {
   Result<int64_t> get_int(std::string_view key, int64_t min, int64_t max) const;
   Result<std::optional<double>> find_number(std::string_view key, double min, double max) const;
   Result<std::optional<bool>> find_bool(std::string_view key) const;
+  // Of at most 1 MiB.
   Result<std::optional<std::string>> find_string(std::string_view key) const;
   // Arrays of at most `max_count` elements; empty when missing. Strings are views of the file.
   Result<std::vector<std::string_view>> find_strings(std::string_view key,

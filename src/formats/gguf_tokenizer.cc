@@ -13,8 +13,8 @@ namespace cairn {
 namespace {
 
 constexpr std::string_view kPrefix = "tokenizer.ggml.";
-constexpr uint64_t kMaxTokens = 1 << 21;  // eight times the largest published vocabulary
-constexpr uint64_t kMaxMerges = 1 << 22;
+constexpr uint64_t kMaxTokens = 1 << 20;  // four times the largest published vocabulary
+constexpr uint64_t kMaxMerges = 1 << 20;
 
 // Control tokens with one of these texts end a turn, whatever else the file says. Source:
 // llama.cpp, llama-vocab.cpp, the list behind llama_vocab_is_eog().

@@ -9,7 +9,7 @@
 
 namespace cairn {
 
-inline constexpr uint64_t kMaxConfigBytes = 4 << 20;
+inline constexpr uint64_t kMaxConfigBytes = 2 << 20;
 
 // Fills rope and sliding_rope. Requires model_type, max_position_embeddings.
 Status parse_rope(const ConfigFields& fields, HfConfig* config);

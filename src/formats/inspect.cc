@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kShownValueBytes = 200;  // of a metadata string
 
-void add_tensors(const std::vector<TensorInfo>& tensors, InspectReport* report) {
+void add_tensors(std::span<const TensorInfo> tensors, InspectReport* report) {
   for (const TensorInfo& tensor : tensors) {
     const uint64_t n = n_elements(tensor);
     InspectDType& dtype = report->dtypes[std::string(to_string(tensor.dtype))];
@@ -89,6 +89,7 @@ Result<InspectReport> inspect_checkpoint(const std::string& path) {
                          Checkpoint::open(path));
   InspectReport report;
   report.path = path;
+  report.checkpoint = checkpoint;
   report.format = "safetensors";
   for (const SafetensorsFile& file : checkpoint->safetensors_files()) {
     report.files.push_back({file.path(), file.size_bytes(), file.metadata(), file.tensors()});

@@ -3,11 +3,14 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "formats/checkpoint.h"
 #include "formats/hf_config.h"
 #include "formats/tensor_info.h"
 
@@ -18,7 +21,8 @@ struct InspectFile {
   uint64_t size_bytes = 0;
   // Of the safetensors header, or GGUF's keys with their values in short.
   std::map<std::string, std::string> metadata;
-  std::vector<TensorInfo> tensors;  // in the order of their bytes
+  std::span<const TensorInfo>
+      tensors;  // in the order of their bytes; the report's checkpoint has them
 };
 
 struct InspectDType {
@@ -39,6 +43,7 @@ struct InspectTokenizer {
 struct InspectReport {
   std::string path;
   std::string format;  // "safetensors", "GGUF version 3"
+  std::shared_ptr<const Checkpoint> checkpoint;
   std::vector<InspectFile> files;
   std::map<std::string, InspectDType> dtypes;  // key: "bf16", "f32", ...
   uint64_t n_tensors = 0;

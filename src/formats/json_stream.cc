@@ -2,84 +2,87 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <string>
 
-#include "base/json.h"
+#include "base/json_scanner.h"
+#include "base/result.h"
 
 namespace cairn {
 namespace {
 
-// Translates the library's events into ours and keeps the first error.
-class Adapter final : public nlohmann::json_sax<Json> {
- public:
-  Adapter(JsonVisitor& visitor, int max_depth) : visitor_(visitor), max_depth_(max_depth) {}
+using Event = JsonScanner::Event;
 
-  bool null() override { return keep(visitor_.on_other("null")); }
+// Far above every name and note in published files; it bounds what one string can cost.
+constexpr size_t kStringBytesMax = size_t{16} << 20;
 
-  bool boolean(bool value) override { return keep(visitor_.on_other(value ? "true" : "false")); }
+Status damaged(const JsonScanner& scanner, std::string_view problem) {
+  return Status::corruption(fmt::format("bad JSON at byte {}: {}", scanner.offset(), problem));
+}
 
-  bool number_integer(number_integer_t) override {
-    return keep(visitor_.on_other("a negative number"));
+Status on_number(const JsonScanner& scanner, JsonVisitor& visitor) {
+  const std::string_view number = scanner.raw();
+  if (const auto value = json_unsigned(number)) return visitor.on_unsigned(*value);
+  if (!json_double(number)) return damaged(scanner, "a number out of range");
+  const bool is_whole = number.find_first_of(".eE") == std::string_view::npos;
+  return visitor.on_other(is_whole && number.starts_with('-') ? "a negative number" : number);
+}
+
+Status on_text(const JsonScanner& scanner,
+               bool is_key,
+               std::string& scratch,
+               JsonVisitor& visitor) {
+  const std::string_view raw = scanner.raw();
+  if (raw.size() > kStringBytesMax) {
+    return damaged(scanner,
+                   fmt::format("a string of {} bytes; at most {}", raw.size(), kStringBytesMax));
   }
+  const std::string_view text = unescape_json(raw, scratch);
+  return is_key ? visitor.on_key(text) : visitor.on_string(text);
+}
 
-  bool number_unsigned(number_unsigned_t value) override {
-    return keep(visitor_.on_unsigned(value));
+Status hand_on(Event event,
+               const JsonScanner& scanner,
+               std::string& scratch,
+               JsonVisitor& visitor) {
+  switch (event) {
+    case Event::kBeginObject:
+      return visitor.on_begin_object();
+    case Event::kEndObject:
+      return visitor.on_end_object();
+    case Event::kBeginArray:
+      return visitor.on_begin_array();
+    case Event::kEndArray:
+      return visitor.on_end_array();
+    case Event::kKey:
+    case Event::kString:
+      return on_text(scanner, event == Event::kKey, scratch, visitor);
+    case Event::kNumber:
+      return on_number(scanner, visitor);
+    case Event::kTrue:
+      return visitor.on_other("true");
+    case Event::kFalse:
+      return visitor.on_other("false");
+    case Event::kNull:
+      return visitor.on_other("null");
+    case Event::kBad:
+      return damaged(scanner, scanner.problem());
+    case Event::kEnd:
+      break;
   }
-
-  bool number_float(number_float_t, const string_t& text) override {
-    return keep(visitor_.on_other(text));
-  }
-
-  bool string(string_t& text) override { return keep(visitor_.on_string(text)); }
-
-  bool binary(binary_t&) override { return keep(visitor_.on_other("binary")); }
-
-  bool key(string_t& text) override { return keep(visitor_.on_key(text)); }
-
-  bool start_object(size_t) override { return enter() && keep(visitor_.on_begin_object()); }
-
-  bool end_object() override { return leave() && keep(visitor_.on_end_object()); }
-
-  bool start_array(size_t) override { return enter() && keep(visitor_.on_begin_array()); }
-
-  bool end_array() override { return leave() && keep(visitor_.on_end_array()); }
-
-  bool parse_error(size_t offset, const std::string&, const nlohmann::detail::exception&) override {
-    return keep(Status::corruption(fmt::format("bad JSON at byte {}", offset)));
-  }
-
-  Status take() { return std::move(status_); }
-
- private:
-  bool keep(Status status) {
-    status_ = std::move(status);
-    return status_.is_ok();
-  }
-
-  bool enter() {
-    if (++depth_ <= max_depth_) return true;
-    return keep(Status::corruption(fmt::format("JSON nested deeper than {}", max_depth_)));
-  }
-
-  bool leave() {
-    --depth_;
-    return true;
-  }
-
-  JsonVisitor& visitor_;
-  const int max_depth_;
-  int depth_ = 0;
-  Status status_;
-};
+  return Status::ok();
+}
 
 }  // namespace
 
 Status walk_json(std::string_view text, int max_depth, JsonVisitor& visitor) {
-  Adapter adapter(visitor, max_depth);
-  const bool parsed = Json::sax_parse(text.begin(), text.end(), &adapter);
-  Status status = adapter.take();
-  if (!parsed && status.is_ok()) return Status::corruption("bad JSON");
-  return status;
+  JsonScanner scanner(text, static_cast<size_t>(max_depth));
+  std::string scratch;
+  while (true) {
+    const Event event = scanner.next();
+    if (event == Event::kEnd) return Status::ok();
+    CAIRN_RETURN_IF_ERROR(hand_on(event, scanner, scratch, visitor));
+  }
 }
 
 }  // namespace cairn

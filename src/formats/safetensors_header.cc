@@ -16,6 +16,11 @@ namespace cairn {
 namespace {
 
 constexpr size_t kMaxRank = 32;
+// A tensor takes about 200 bytes and its name twice. The largest known checkpoint has 210,000
+// tensors, over many files.
+constexpr size_t kMaxTensors = size_t{1} << 19;
+constexpr size_t kMaxNameBytes = size_t{32} << 20;      // of all together
+constexpr size_t kMaxMetadataBytes = size_t{16} << 20;  // of all together
 constexpr std::string_view kMetadataKey = "__metadata__";
 
 // The document has a fixed shape three levels deep, so the place is the depth and the last key.
@@ -30,6 +35,11 @@ class HeaderVisitor final : public JsonVisitor {
     ++depth_;
     in_metadata_ = key_ == kMetadataKey;
     if (!in_metadata_) {
+      n_name_bytes_ += key_.size();
+      if (n_name_bytes_ > kMaxNameBytes) {
+        return Status::unsupported(
+            fmt::format("tensor names of more than {} bytes together", kMaxNameBytes));
+      }
       open_ = Entry{};
       open_.info.name = key_;
       return Status::ok();
@@ -51,6 +61,10 @@ class HeaderVisitor final : public JsonVisitor {
       return Status::corruption(fmt::format("tensor {}: data_offsets [{}], wanted [begin, end]",
                                             in_quotes(open_.info.name),
                                             fmt::join(open_.offsets, ", ")));
+    }
+    if (layout_.tensors.size() == kMaxTensors) {
+      return Status::unsupported(
+          fmt::format("more than {} tensors; split the file in shards", kMaxTensors));
     }
     open_.info.offset = open_.offsets[0];
     open_.info.n_bytes = open_.offsets[1] - open_.offsets[0];
@@ -85,6 +99,12 @@ class HeaderVisitor final : public JsonVisitor {
 
   Status on_string(std::string_view text) override {
     if (depth_ == 2 && in_metadata_) {
+      // A node of the map counts too.
+      n_metadata_bytes_ += key_.size() + text.size() + 128;
+      if (n_metadata_bytes_ > kMaxMetadataBytes) {
+        return Status::unsupported(
+            fmt::format("__metadata__ of more than {} bytes", kMaxMetadataBytes));
+      }
       if (!layout_.metadata.emplace(key_, text).second) {
         return Status::corruption(fmt::format("__metadata__ gives {} twice", in_quotes(key_)));
       }
@@ -158,6 +178,8 @@ class HeaderVisitor final : public JsonVisitor {
   bool seen_metadata_ = false;
   Array array_ = Array::kNone;
   std::string key_;
+  size_t n_name_bytes_ = 0;
+  size_t n_metadata_bytes_ = 0;
   Entry open_;
   SafetensorsLayout layout_;
 };

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/file_system.h"
+#include "base/mapping.h"
 #include "formats/checkpoint.h"
 #include "formats/json_stream.h"
 
@@ -21,7 +22,8 @@ constexpr std::string_view kSingleName = "model.safetensors";
 constexpr std::string_view kIndexName = "model.safetensors.index.json";
 constexpr std::string_view kSuffix = ".safetensors";
 constexpr std::string_view kGgufSuffix = ".gguf";
-constexpr uint64_t kMaxIndexBytes = 256 << 20;
+constexpr uint64_t kMaxIndexBytes = 64 << 20;
+constexpr size_t kMaxIndexed = size_t{1} << 19;  // the largest known index names 210,000 tensors
 constexpr size_t kMaxShards = 4096;
 
 bool is_plain_file_name(std::string_view name) {
@@ -69,6 +71,9 @@ class IndexVisitor final : public JsonVisitor {
           fmt::format("tensor {:?} is mapped to {:?}; wanted a plain file name in the same folder",
                       key_,
                       text));
+    }
+    if (map_.size() == kMaxIndexed) {
+      return Status::unsupported(fmt::format("more than {} tensors", kMaxIndexed));
     }
     if (!map_.emplace(key_, text).second) {
       return Status::corruption(fmt::format("tensor {:?} is mapped twice", key_));
@@ -221,9 +226,13 @@ Result<WeightFiles> only_weights_file(const std::string& folder) {
 }
 
 Result<WeightFiles> indexed_files(const std::string& folder, const std::string& index) {
-  CAIRN_ASSIGN_OR_RETURN(const std::string text,
-                         read_text_file(posix_file_system(), index, kMaxIndexBytes));
-  Result<std::map<std::string, std::string>> map = parse_safetensors_index(text);
+  CAIRN_ASSIGN_OR_RETURN(const Mapping file, Mapping::open(index));
+  if (file.bytes().size() > kMaxIndexBytes) {
+    return Status::invalid_argument(fmt::format(
+        "{}: {} bytes, at most {} are read", index, file.bytes().size(), kMaxIndexBytes));
+  }
+  Result<std::map<std::string, std::string>> map = parse_safetensors_index(
+      {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
   if (!map.is_ok()) return map.status().with_prefix(index);
   std::set<std::string> shards;
   for (const auto& [name, shard] : *map) shards.insert(shard);

@@ -17,8 +17,12 @@ bool touches_word(std::string_view text, size_t begin, size_t end) {
 
 AddedTokenFinder::AddedTokenFinder(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
   roots_.fill(kNone);
+  size_t n_bytes = 0;
+  for (const AddedToken& token : tokens_) n_bytes += token.content.size();
+  nodes_.reserve(n_bytes);
   for (uint32_t i = 0; i < tokens_.size(); ++i) {
     if (!tokens_[i].content.empty()) insert(tokens_[i].content, i);
+    tokens_[i].content = std::string();  // the trie has it
   }
 }
 

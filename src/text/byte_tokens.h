@@ -12,6 +12,9 @@
 
 namespace cairn {
 
+// "<0x0A>" to "<0xff>": no more spellings than digits of either case allow.
+inline constexpr size_t kByteSpellings = size_t{22} * 22;
+
 // The byte that a token of this spelling stands for; nothing for other spellings.
 std::optional<uint8_t> parse_byte_token(std::string_view spelling);
 

@@ -14,6 +14,9 @@ namespace {
 // The longest form that NFKC gives one character has 33 bytes (U+FDFA).
 constexpr size_t kStringBytesMax = 256;
 
+// The largest known map, of NFKC with case folding, has 0.3 MB.
+constexpr size_t kMapBytesMax = size_t{4} << 20U;
+
 constexpr bool has_value(uint32_t unit) {
   return ((unit >> 8U) & 1U) != 0;
 }
@@ -42,6 +45,12 @@ Status damaged_map(std::string_view what) {
 }  // namespace
 
 Result<CharsMap> CharsMap::parse(std::string_view blob) {
+  if (blob.size() > kMapBytesMax) {
+    return Status::unsupported(
+        fmt::format("precompiled character map: {} bytes, at most {} are supported",
+                    blob.size(),
+                    kMapBytesMax));
+  }
   if (blob.size() < 4) return damaged_map(fmt::format("{} bytes are no map", blob.size()));
   const auto trie_bytes = load_le<uint32_t>(as_bytes(blob).data());
   if (trie_bytes > blob.size() - 4 || trie_bytes % 4 != 0 || trie_bytes == 0) {

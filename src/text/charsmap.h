@@ -21,7 +21,8 @@ namespace cairn {
 
 class CharsMap {
  public:
-  // Errors: kCorruption for sizes that do not fit, strings that are not UTF-8 or over 256 bytes.
+  // Errors: kCorruption for sizes that do not fit, strings that are not UTF-8 or over 256 bytes;
+  // kUnsupported for more than 4 MiB.
   static Result<CharsMap> parse(std::string_view blob);
 
   struct Rule {

@@ -3,71 +3,134 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "base/file_system.h"
-#include "base/json.h"
+#include "base/json_view.h"
+#include "base/mapping.h"
 
 namespace cairn {
 
 namespace {
 
+// Configurations are read where they lie, and little of them is kept. One that describes 65,536
+// added tokens has 13 MB.
 constexpr uint64_t kConfigBytesMax = uint64_t{64} << 20U;
+constexpr size_t kDepthMax = 64;
+constexpr size_t kTokenBytesMax = 1024;
 
 // The variables that templates know (Hugging Face's special_tokens_map).
-constexpr const char* kTokenNames[] = {
+constexpr std::string_view kTokenNames[] = {
     "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
+constexpr std::string_view kTemplateName = "chat_template";
 
 struct Sources {
   std::string default_template;
   std::optional<std::string> tool_template;
 };
 
-// A file that may be missing.
+Status too_long(const std::string& path,
+                std::string_view what,
+                size_t n_bytes,
+                size_t n_bytes_max) {
+  return Status::invalid_argument(
+      fmt::format("{}: {} has {} bytes, at most {} are read", path, what, n_bytes, n_bytes_max));
+}
+
+// A template file that may be missing.
 Result<std::optional<std::string>> read_optional(const std::string& path) {
-  auto text = read_text_file(posix_file_system(), path, kConfigBytesMax);
+  auto text = read_text_file(posix_file_system(), path, ChatTemplate::kSourceBytesMax);
   if (text.is_ok()) return std::optional<std::string>(std::move(text).value());
   if (text.status().code() == StatusCode::kNotFound) return std::optional<std::string>();
   return text.status();
 }
 
-// The mapping in a JSON file, empty when there is no such file.
-Result<Json> read_optional_json(const std::string& path) {
-  CAIRN_ASSIGN_OR_RETURN(const std::optional<std::string> text, read_optional(path));
-  if (!text) return Json::object();
-  CAIRN_ASSIGN_OR_RETURN(Json json, parse_json(*text, path, true));
-  if (!json.is_object()) return Status::invalid_argument(path + ": not a mapping");
-  return json;
-}
+// What is wanted of a JSON file.
+class ConfigFile {
+ public:
+  // Without members when there is no such file.
+  static Result<ConfigFile> open(const std::string& path) {
+    ConfigFile config(path);
+    auto file = Mapping::open(path);
+    if (!file.is_ok() && file.status().code() == StatusCode::kNotFound) return config;
+    if (!file.is_ok()) return file.status();
+    config.file_ = std::move(file).value();
+    const std::span<const std::byte> bytes = config.file_.bytes();
+    if (bytes.size() > kConfigBytesMax) {
+      return too_long(path, "the file", bytes.size(), kConfigBytesMax);
+    }
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    auto document = JsonDocument::parse(text, path, kDepthMax, JsonWords::kWithInfinity);
+    if (!document.is_ok()) return Status::invalid_argument(document.status().message());
+    config.document_ = std::move(document).value();
+    if (!config.document_->root().is_object()) {
+      return Status::invalid_argument(path + ": not a mapping");
+    }
+    std::vector<std::string_view> names(std::begin(kTokenNames), std::end(kTokenNames));
+    names.push_back(kTemplateName);
+    config.members_ = JsonMembers(config.document_->root(), names);
+    return config;
+  }
+
+  const std::string& path() const { return path_; }
+
+  std::optional<JsonView> find(std::string_view name) const { return members_.find(name); }
+
+ private:
+  explicit ConfigFile(std::string path) : path_(std::move(path)) {}
+
+  std::string path_;
+  Mapping file_;
+  std::optional<JsonDocument> document_;
+  JsonMembers members_{JsonView(), {}};
+};
 
 // A token is spelt "<s>" or {"content": "<s>", ...}.
-void add_tokens(const Json& config, SpecialTokens& out) {
-  for (const char* name : kTokenNames) {
+Status add_tokens(const ConfigFile& config, SpecialTokens& out) {
+  for (const std::string_view name : kTokenNames) {
     const bool is_known = std::any_of(
         out.begin(), out.end(), [name](const auto& known) { return known.first == name; });
-    const auto token = config.find(name);
-    if (is_known || token == config.end()) continue;
-    const Json* text = &*token;
-    if (token->is_object() && token->contains("content")) text = &(*token)["content"];
-    if (text->is_string()) out.emplace_back(name, text->get<std::string>());
+    auto token = config.find(name);
+    if (is_known || !token) continue;
+    if (const auto content = token->find("content")) token = content;
+    const auto raw = token->raw_string();
+    if (!raw) continue;
+    if (raw->size() > kTokenBytesMax) {
+      return too_long(config.path(), name, raw->size(), kTokenBytesMax);
+    }
+    out.emplace_back(name, *token->string());
   }
+  return Status::ok();
 }
 
-Result<Sources> read_named_templates(const Json& list, const std::string& path) {
+Result<std::string> template_text(const JsonView& text, const std::string& path) {
+  const auto raw = text.raw_string();
+  // What is escaped is longer than what it stands for, six times at most.
+  if (raw && raw->size() > 6 * ChatTemplate::kSourceBytesMax) {
+    return too_long(path, kTemplateName, raw->size(), ChatTemplate::kSourceBytesMax);
+  }
+  if (raw) return *text.string();
+  return Status::invalid_argument(path + ": an entry of \"chat_template\" is no {name, template}");
+}
+
+Result<Sources> read_named_templates(const JsonView& list, const std::string& path) {
   Sources sources;
   bool has_default = false;
-  for (const Json& entry : list) {
-    if (!entry.is_object() || !entry.contains("name") || !entry["name"].is_string() ||
-        !entry.contains("template") || !entry["template"].is_string()) {
+  for (auto entries = list.items(); const auto entry = entries.next();) {
+    const auto name = entry->value.find("name").value_or(JsonView()).raw_string();
+    CAIRN_ASSIGN_OR_RETURN(std::string text,
+                           template_text(entry->value.find("template").value_or(JsonView()), path));
+    if (!name) {
       return Status::invalid_argument(path +
                                       ": an entry of \"chat_template\" is no {name, template}");
     }
-    const auto name = entry["name"].get<std::string>();
-    if (name == "default") {
-      sources.default_template = entry["template"].get<std::string>();
+    if (*name == "default") {
+      sources.default_template = std::move(text);
       has_default = true;
-    } else if (name == "tool_use") {
-      sources.tool_template = entry["template"].get<std::string>();
+    } else if (*name == "tool_use") {
+      sources.tool_template = std::move(text);
     }
   }
   if (!has_default) {
@@ -76,22 +139,23 @@ Result<Sources> read_named_templates(const Json& list, const std::string& path) 
   return sources;
 }
 
-Result<Sources> read_model_templates(const std::string& model_dir,
-                                     const Json& config,
-                                     const std::string& config_path) {
+Result<Sources> read_model_templates(const std::string& model_dir, const ConfigFile& config) {
   CAIRN_ASSIGN_OR_RETURN(const std::optional<std::string> file,
                          read_optional(model_dir + "/chat_template.jinja"));
   if (file) return Sources{*file, std::nullopt};
-  const auto entry = config.find("chat_template");
-  if (entry == config.end() || entry->is_null()) {
+  const auto entry = config.find(kTemplateName);
+  if (!entry || entry->is_null()) {
     return Status::not_found(
         fmt::format("{}: no chat_template.jinja and no \"chat_template\" in tokenizer_config.json; "
                     "give one with --template",
                     model_dir));
   }
-  if (entry->is_string()) return Sources{entry->get<std::string>(), std::nullopt};
-  if (entry->is_array()) return read_named_templates(*entry, config_path);
-  return Status::invalid_argument(config_path + ": \"chat_template\" is neither text nor a list");
+  if (entry->raw_string()) {
+    CAIRN_ASSIGN_OR_RETURN(std::string text, template_text(*entry, config.path()));
+    return Sources{std::move(text), std::nullopt};
+  }
+  if (entry->kind() == JsonView::Kind::kArray) return read_named_templates(*entry, config.path());
+  return Status::invalid_argument(config.path() + ": \"chat_template\" is neither text nor a list");
 }
 
 }  // namespace
@@ -101,21 +165,21 @@ ChatFormat::ChatFormat(ChatTemplate default_template, std::optional<ChatTemplate
 
 Result<ChatFormat> ChatFormat::load(const std::string& model_dir,
                                     const std::optional<std::string>& template_path) {
-  const std::string config_path = model_dir + "/tokenizer_config.json";
-  CAIRN_ASSIGN_OR_RETURN(const Json config, read_optional_json(config_path));
-  CAIRN_ASSIGN_OR_RETURN(const Json map,
-                         read_optional_json(model_dir + "/special_tokens_map.json"));
+  CAIRN_ASSIGN_OR_RETURN(const ConfigFile config,
+                         ConfigFile::open(model_dir + "/tokenizer_config.json"));
+  CAIRN_ASSIGN_OR_RETURN(const ConfigFile map,
+                         ConfigFile::open(model_dir + "/special_tokens_map.json"));
   SpecialTokens tokens;
-  add_tokens(config, tokens);
-  add_tokens(map, tokens);
+  CAIRN_RETURN_IF_ERROR(add_tokens(config, tokens));
+  CAIRN_RETURN_IF_ERROR(add_tokens(map, tokens));
   if (template_path) {
-    CAIRN_ASSIGN_OR_RETURN(const std::string source,
-                           read_text_file(posix_file_system(), *template_path, kConfigBytesMax));
+    CAIRN_ASSIGN_OR_RETURN(
+        const std::string source,
+        read_text_file(posix_file_system(), *template_path, ChatTemplate::kSourceBytesMax));
     CAIRN_ASSIGN_OR_RETURN(ChatTemplate given, ChatTemplate::parse(source, *template_path, tokens));
     return ChatFormat(std::move(given), std::nullopt);
   }
-  CAIRN_ASSIGN_OR_RETURN(const Sources sources,
-                         read_model_templates(model_dir, config, config_path));
+  CAIRN_ASSIGN_OR_RETURN(const Sources sources, read_model_templates(model_dir, config));
   CAIRN_ASSIGN_OR_RETURN(ChatTemplate main_template,
                          ChatTemplate::parse(sources.default_template, model_dir, tokens));
   std::optional<ChatTemplate> tool_template;

@@ -10,9 +10,6 @@ namespace cairn {
 
 namespace {
 
-// The largest published template has 17 KB.
-constexpr size_t kSourceBytesMax = size_t{1} << 20U;
-
 Status to_status(const std::string& name, const jinja::TemplateError& error) {
   std::string where = fmt::format("chat template {}", name);
   if (error.line_number > 0) where += fmt::format(", line {}", error.line_number);

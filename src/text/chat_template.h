@@ -38,8 +38,11 @@ struct RenderError {
 
 class ChatTemplate {
  public:
+  // The largest published template has 17 KB. A tree takes up to 200 times the bytes of its source.
+  static constexpr size_t kSourceBytesMax = size_t{256} << 10U;
+
   // `name` is used in errors. Errors: kInvalidArgument with name and line, for bad syntax, for what
-  // this Jinja does not have (include, import, recursive loops) and for sources over 1 MiB.
+  // this Jinja does not have (include, import, recursive loops) and for sources over 256 KiB.
   static Result<ChatTemplate> parse(std::string_view source,
                                     std::string_view name,
                                     SpecialTokens special_tokens = {});

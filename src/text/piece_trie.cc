@@ -32,13 +32,16 @@ PieceTrie::PieceTrie(std::vector<Entry> entries) {
 
   // A node and the entries below it, which share their first `depth` bytes.
   struct Range {
-    size_t begin = 0;
-    size_t end = 0;
-    size_t depth = 0;
+    uint32_t begin = 0;
+    uint32_t end = 0;
+    uint32_t depth = 0;
   };
 
+  nodes_.reserve(2 * entries.size() + 1);
   nodes_.emplace_back();
-  std::vector<Range> ranges{{0, entries.size(), 0}};  // by node, worked off in order
+  std::vector<Range> ranges;  // by node, worked off in order
+  ranges.reserve(2 * entries.size() + 1);
+  ranges.push_back({0, static_cast<uint32_t>(entries.size()), 0});
   for (size_t node = 0; node < nodes_.size(); ++node) {
     auto [begin, end, depth] = ranges[node];
     if (begin < end && depth > 0 && entries[begin].piece.size() == depth) {
@@ -49,9 +52,10 @@ PieceTrie::PieceTrie(std::vector<Entry> entries) {
     nodes_[node].first_child = static_cast<uint32_t>(nodes_.size());
     while (begin < end) {
       const std::string_view first = entries[begin].piece;
-      size_t group_end = begin + 1;
+      uint32_t group_end = begin + 1;
       while (group_end < end && entries[group_end].piece[depth] == first[depth]) ++group_end;
-      const size_t next_depth = common_prefix(first, entries[group_end - 1].piece);
+      const auto next_depth =
+          static_cast<uint32_t>(common_prefix(first, entries[group_end - 1].piece));
       nodes_.push_back({first.substr(depth, next_depth - depth), 0, 0, false, 0});
       ranges.push_back({begin, group_end, next_depth});
       ++nodes_[node].n_children;

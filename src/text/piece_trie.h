@@ -22,7 +22,8 @@ class PieceTrie {
     TokenId id = 0;
   };
 
-  // Empty pieces are left out. Of equal pieces the last wins.
+  // Empty pieces are left out. Of equal pieces the last wins. Fewer than 2^31 of fewer than 2^32
+  // bytes.
   explicit PieceTrie(std::vector<Entry> entries);
 
   // Calls take(n_bytes, id) for every piece that is a prefix of `text`, shortest first.

@@ -20,6 +20,10 @@ constexpr std::string_view kWhiteSpace =
 // Bounds the work of one search; ordinary patterns need a few steps a character.
 constexpr uint32_t kMatchLimit = 50'000'000;
 
+// The longest known pattern has 0.5 KB.
+constexpr size_t kPatternBytesMax = size_t{16} << 10U;
+constexpr size_t kShownBytes = 800;  // of a pattern in a message
+
 struct Addition {
   std::string_view category;
   std::string_view ranges;  // for use inside a character class
@@ -163,6 +167,13 @@ Regex& Regex::operator=(Regex&&) noexcept = default;
 Regex::~Regex() = default;
 
 Result<Regex> Regex::compile(std::string_view pattern) {
+  if (pattern.size() > kPatternBytesMax) {
+    return Status::unsupported(
+        fmt::format("regular expression of {} bytes that begins {}; at most {} are supported",
+                    pattern.size(),
+                    pattern.substr(0, kShownBytes),
+                    kPatternBytesMax));
+  }
   const std::string spelt = PatternSpeller(pattern).spell();
   int error = 0;
   size_t offset = 0;
@@ -176,7 +187,7 @@ Result<Regex> Regex::compile(std::string_view pattern) {
     unsigned char message[256] = {};
     pcre2_get_error_message(error, message, sizeof(message));
     return Status::invalid_argument(fmt::format("regular expression {}: {} at offset {}",
-                                                spelt,
+                                                std::string_view(spelt).substr(0, kShownBytes),
                                                 reinterpret_cast<const char*>(message),
                                                 offset));
   }

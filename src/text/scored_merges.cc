@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <vector>
+#include <optional>
+#include <utility>
 
 #include "text/utf8.h"
 
@@ -14,33 +15,16 @@ namespace cairn {
 namespace {
 
 constexpr size_t kPieceBytesMax = 512;
+constexpr size_t kMergesMax = size_t{1} << 20U;  // the largest known model has 580,604
 
 struct Pair {
   TokenId left = 0;
   TokenId right = 0;
   MergeTable::Merge merge;
-  size_t n_left = 0;
-  std::string_view text;
 };
 
-void append_pairs(const ScoredPiece& piece,
-                  uint32_t rank,
-                  const TokenTable& table,
-                  std::vector<Pair>& out) {
-  const std::string_view text = piece.text;
-  for (size_t n = utf8::decode(text).n_bytes; n < text.size();
-       n += utf8::decode(text.substr(n)).n_bytes) {
-    const auto left = table.find(text.substr(0, n));
-    if (!left) continue;
-    const auto right = table.find(text.substr(n));
-    if (right) out.push_back({*left, *right, {rank, piece.id}, n, text});
-  }
-}
-
-}  // namespace
-
-Result<ScoredMerges> make_scored_merges(std::span<const ScoredPiece> pieces,
-                                        const TokenTable& table) {
+// The distinct scores, best first: a score's place is its rank.
+Result<std::vector<float>> rank_scores(const std::vector<ScoredPiece>& pieces) {
   std::vector<float> scores;
   scores.reserve(pieces.size());
   for (const ScoredPiece& piece : pieces) {
@@ -58,18 +42,67 @@ Result<ScoredMerges> make_scored_merges(std::span<const ScoredPiece> pieces,
   }
   std::sort(scores.begin(), scores.end(), std::greater<>());
   scores.erase(std::unique(scores.begin(), scores.end()), scores.end());
-  std::vector<Pair> pairs;
+  return scores;
+}
+
+class PairFinder {
+ public:
+  PairFinder(const TokenTable& table, const std::vector<bool>& is_mergeable)
+      : table_(table), is_mergeable_(is_mergeable) {}
+
+  // Every way to cut the piece in two pieces.
+  void add(const ScoredPiece& piece, uint32_t rank) {
+    const std::string_view text = piece.text;
+    for (size_t n = utf8::decode(text).n_bytes; n < text.size();
+         n += utf8::decode(text.substr(n)).n_bytes) {
+      const auto left = find(text.substr(0, n));
+      if (!left) continue;
+      const auto right = find(text.substr(n));
+      if (!right) continue;
+      pairs_.push_back({*left, *right, {rank, piece.id}});
+      joins_.add(text.substr(0, n), text.substr(n));
+    }
+  }
+
+  size_t n_pairs() const { return pairs_.size(); }
+
+  ScoredMerges finish() {
+    ScoredMerges out;
+    out.merges = MergeTable(pairs_.size());
+    for (const Pair& pair : pairs_) out.merges.insert(pair.left, pair.right, pair.merge);
+    out.joins = std::move(joins_);
+    return out;
+  }
+
+ private:
+  std::optional<TokenId> find(std::string_view text) const {
+    const auto id = table_.find(text);
+    return id && is_mergeable_[*id] ? id : std::nullopt;
+  }
+
+  const TokenTable& table_;
+  const std::vector<bool>& is_mergeable_;
+  std::vector<Pair> pairs_;
+  JoinFilter joins_;
+};
+
+}  // namespace
+
+Result<ScoredMerges> make_scored_merges(std::vector<ScoredPiece> pieces,
+                                        const TokenTable& table,
+                                        const std::vector<bool>& is_mergeable) {
+  CAIRN_ASSIGN_OR_RETURN(const std::vector<float> scores, rank_scores(pieces));
+  PairFinder finder(table, is_mergeable);
   for (const ScoredPiece& piece : pieces) {
     const auto at = std::lower_bound(scores.begin(), scores.end(), piece.score, std::greater<>());
-    append_pairs(piece, static_cast<uint32_t>(at - scores.begin()), table, pairs);
+    finder.add(piece, static_cast<uint32_t>(at - scores.begin()));
+    if (finder.n_pairs() > kMergesMax) {
+      return Status::unsupported(fmt::format(
+          "the pieces imply more than {} merges; that is the most supported", kMergesMax));
+    }
   }
-  ScoredMerges out;
-  out.merges = MergeTable(pairs.size());
-  for (const Pair& pair : pairs) {
-    out.merges.insert(pair.left, pair.right, pair.merge);
-    out.joins.add(pair.text.substr(0, pair.n_left), pair.text.substr(pair.n_left));
-  }
-  return out;
+  pieces = {};  // before the table takes its memory
+  return finder.finish();
 }
 
 }  // namespace cairn

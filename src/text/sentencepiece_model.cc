@@ -12,6 +12,8 @@ namespace cairn {
 
 namespace {
 
+constexpr size_t kPiecesMax = size_t{1} << 19U;  // the largest known models have 262,144
+
 Status damaged(std::string_view what) {
   return Status::corruption(fmt::format("SentencePiece model: {}", what));
 }
@@ -166,6 +168,10 @@ Result<SentencePieceModel> parse_sentencepiece_model(std::string_view bytes) {
   while (const auto field = fields.next()) {
     if (field->number == 1) {
       CAIRN_ASSIGN_OR_RETURN(const auto piece, read_piece(field->bytes, model.pieces.size()));
+      if (model.pieces.size() == kPiecesMax) {
+        return Status::unsupported(fmt::format(
+            "SentencePiece model: more than {} pieces; that is the most supported", kPiecesMax));
+      }
       model.pieces.push_back(piece);
     }
     if (field->number == 2) CAIRN_RETURN_IF_ERROR(read_trainer(field->bytes, model));

@@ -50,7 +50,7 @@ struct SentencePieceModel {
 
 // `bytes` outlive the result.
 // Errors: kCorruption for a message that is cut off or damaged, an empty piece, one that is not
-// UTF-8, or not exactly one unknown piece.
+// UTF-8, or not exactly one unknown piece; kUnsupported for more than 2^19 pieces.
 Result<SentencePieceModel> parse_sentencepiece_model(std::string_view bytes);
 
 }  // namespace cairn

@@ -14,24 +14,24 @@ TokenTable::TokenTable(size_t n_tokens)
 
 size_t TokenTable::slot_of(std::string_view bytes) const {
   size_t slot = xxh3_64(as_bytes(bytes)) & mask_;
-  while (slots_[slot].bytes.data() != nullptr && slots_[slot].bytes != bytes) {
+  while (slots_[slot].data != nullptr && slots_[slot].bytes() != bytes) {
     slot = (slot + 1) & mask_;
   }
   return slot;
 }
 
 bool TokenTable::insert(std::string_view bytes, TokenId id) {
-  CAIRN_CHECK(bytes.data() != nullptr);
-  Entry& entry = slots_[slot_of(bytes)];
-  if (entry.bytes.data() != nullptr) return false;
-  entry = {bytes, id};
+  CAIRN_CHECK(bytes.data() != nullptr && bytes.size() <= UINT32_MAX);
+  Slot& slot = slots_[slot_of(bytes)];
+  if (slot.data != nullptr) return false;
+  slot = {bytes.data(), static_cast<uint32_t>(bytes.size()), id};
   return true;
 }
 
 std::optional<TokenId> TokenTable::find(std::string_view bytes) const {
-  const Entry& entry = slots_[slot_of(bytes)];
-  if (entry.bytes.data() == nullptr) return std::nullopt;
-  return entry.id;
+  const Slot& slot = slots_[slot_of(bytes)];
+  if (slot.data == nullptr) return std::nullopt;
+  return slot.id;
 }
 
 }  // namespace cairn

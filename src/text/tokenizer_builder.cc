@@ -11,6 +11,20 @@ namespace {
 // Ids may leave gaps, but not many more than there are entries.
 constexpr uint64_t kIdSlack = 65'536;
 
+// The largest known vocabulary has 262,144 tokens of 2 MB together; speech models add 65,536.
+constexpr uint64_t kTokensMax = uint64_t{1} << 20U;
+constexpr uint64_t kKeptBytesMax = uint64_t{32} << 20U;
+constexpr uint64_t kAddedTokensMax = uint64_t{1} << 18U;
+constexpr uint64_t kAddedBytesMax = uint64_t{2} << 20U;
+
+constexpr size_t kShownBytes = 400;  // of a message
+
+std::string shortened(std::string_view what) {
+  if (what.size() <= kShownBytes) return std::string(what);
+  constexpr size_t kHalf = kShownBytes / 2;
+  return fmt::format("{} ... {}", what.substr(0, kHalf), what.substr(what.size() - kHalf));
+}
+
 }  // namespace
 
 TokenizerBuilder::TokenizerBuilder(std::string source)
@@ -19,11 +33,25 @@ TokenizerBuilder::TokenizerBuilder(std::string source)
 }
 
 Status TokenizerBuilder::damaged(std::string_view what) const {
-  return Status::corruption(fmt::format("{}: {}", source_, what));
+  return Status::corruption(fmt::format("{}: {}", source_, shortened(what)));
 }
 
 Status TokenizerBuilder::unsupported(std::string_view what) const {
-  return Status::unsupported(fmt::format("{}: {}", source_, what));
+  return Status::unsupported(fmt::format("{}: {}", source_, shortened(what)));
+}
+
+Status TokenizerBuilder::check_count(uint64_t n_tokens) const {
+  if (n_tokens <= kTokensMax) return Status::ok();
+  return unsupported(fmt::format("{} tokens, at most {} are supported", n_tokens, kTokensMax));
+}
+
+Status TokenizerBuilder::check_added(uint64_t n_tokens, uint64_t n_bytes) const {
+  if (n_tokens <= kAddedTokensMax && n_bytes <= kAddedBytesMax) return Status::ok();
+  return unsupported(fmt::format("{} added tokens of {} bytes, at most {} of {} are supported",
+                                 n_tokens,
+                                 n_bytes,
+                                 kAddedTokensMax,
+                                 kAddedBytesMax));
 }
 
 Status TokenizerBuilder::reserve(uint64_t id_max, size_t n_entries) {
@@ -32,6 +60,7 @@ Status TokenizerBuilder::reserve(uint64_t id_max, size_t n_entries) {
     return damaged(
         fmt::format("the largest id is {}, far beyond the {} entries", id_max, n_entries));
   }
+  if (id_max >= kTokensMax) CAIRN_RETURN_IF_ERROR(check_count(id_max + 1));
   parts_->tokens.resize(static_cast<size_t>(id_max) + 1);
   return Status::ok();
 }
@@ -39,9 +68,23 @@ Status TokenizerBuilder::reserve(uint64_t id_max, size_t n_entries) {
 Status TokenizerBuilder::place_token(TokenId id, std::string_view bytes) {
   Parts::Token& token = parts_->tokens[id];
   if (token.is_known) return damaged(fmt::format("id {} is given to two vocabulary entries", id));
-  token.bytes = parts_->arena.keep(bytes);
+  CAIRN_ASSIGN_OR_RETURN(token.bytes, keep(bytes));
   token.is_known = true;
   return Status::ok();
+}
+
+Result<std::string_view> TokenizerBuilder::keep(std::string_view bytes) {
+  n_kept_bytes_ += bytes.size();
+  if (n_kept_bytes_ > kKeptBytesMax) {
+    return unsupported(fmt::format("its tokens have more than {} bytes together", kKeptBytesMax));
+  }
+  return parts_->arena.keep(bytes);
+}
+
+Result<std::string_view> TokenizerBuilder::keep_key(TokenId id, std::string_view key) {
+  const std::string_view bytes = parts_->tokens[id].bytes;
+  if (key == bytes && bytes.data() != nullptr) return bytes;
+  return keep(key);
 }
 
 Status TokenizerBuilder::place_added_token(AddedToken added, std::string_view bytes) {
@@ -49,7 +92,9 @@ Status TokenizerBuilder::place_added_token(AddedToken added, std::string_view by
   if (token.is_added) {
     return damaged(fmt::format("id {} is given to two added tokens", added.id));
   }
-  token.bytes = parts_->arena.keep(bytes);
+  n_added_bytes_ += added.content.size();
+  CAIRN_RETURN_IF_ERROR(check_added(parts_->added.size() + 1, n_added_bytes_));
+  CAIRN_ASSIGN_OR_RETURN(token.bytes, keep(bytes));
   token.is_known = true;
   token.is_added = true;
   token.is_special = added.is_special;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/coding.h"
+#include "base/hash.h"
 #include "base/result.h"
 #include "text/tokenizer_parts.h"
 
@@ -38,15 +39,17 @@ class Fingerprint {
   Digest finish() { return hash_.update(bytes_.view()).finish(); }
 
  private:
+  // Hashing a field at a time would cost more than the fields.
   void hash_when_full() {
-    constexpr size_t kFull = 64 << 10;
-    if (bytes_.size() < kFull) return;
+    if (bytes_.size() < kBufferBytes) return;
     hash_.update(bytes_.view());
     bytes_.mutable_view().clear();
   }
 
+  static constexpr size_t kBufferBytes = size_t{64} << 10U;
+
+  ByteWriter bytes_;
   Sha256 hash_;
-  ByteWriter bytes_;  // what is not hashed yet
 };
 
 class TokenizerBuilder {
@@ -56,19 +59,30 @@ class TokenizerBuilder {
   // `source` begins every error message ("tokenizer.json").
   explicit TokenizerBuilder(std::string source);
 
+  // Long texts of the file are cut.
   Status damaged(std::string_view what) const;
   Status unsupported(std::string_view what) const;
 
+  // Limits on what a file can ask for, each several times what real ones need. Errors:
+  // kUnsupported.
+  Status check_count(uint64_t n_tokens) const;                    // 2^20 tokens
+  Status check_added(uint64_t n_tokens, uint64_t n_bytes) const;  // 2^18 added ones, of 2 MiB
+
   // Makes room for ids up to id_max. Errors: kCorruption when that is far beyond n_entries: a file
-  // cannot ask for more memory than it has entries.
+  // cannot ask for more memory than it has entries; kUnsupported past 2^20.
   Status reserve(uint64_t id_max, size_t n_entries);
 
-  // A vocabulary entry. Errors: kCorruption when the id has one already.
+  // A vocabulary entry. Errors: kCorruption when the id has one already; kUnsupported when all
+  // bytes that were kept are more than 32 MiB.
   Status place_token(TokenId id, std::string_view bytes);
 
   // An added token wins over the vocabulary's entry of the same id. Errors: kCorruption when the id
-  // has an added token already.
+  // has an added token already; kUnsupported as check_added() and place_token().
   Status place_added_token(AddedToken token, std::string_view bytes);
+
+  // What the model's table knows the placed token `id` by, at a fixed place: the token's own bytes
+  // where they are the same. Errors: kUnsupported as place_token().
+  Result<std::string_view> keep_key(TokenId id, std::string_view key);
 
   bool is_known(uint64_t id) const {
     return id < parts_->tokens.size() && parts_->tokens[static_cast<size_t>(id)].is_known;
@@ -89,10 +103,13 @@ class TokenizerBuilder {
 
  private:
   AddedTokenFinder make_finder(bool for_normalized, bool normalizes) const;
+  Result<std::string_view> keep(std::string_view bytes);
 
   std::string source_;
   std::unique_ptr<Parts> parts_;
   Fingerprint fingerprint_;
+  uint64_t n_kept_bytes_ = 0;
+  uint64_t n_added_bytes_ = 0;
 };
 
 }  // namespace cairn

@@ -48,7 +48,7 @@ Status GgufReader::check() const {
     return builder_.unsupported(fmt::format(
         "tokenizer.ggml.model is \"{}\"; supported are llama and gpt2", vocabulary_.model));
   }
-  if (n > UINT32_MAX) return builder_.damaged(fmt::format("{} tokens", n));
+  CAIRN_RETURN_IF_ERROR(builder_.check_count(n));
   if (!vocabulary_.token_types.empty() && vocabulary_.token_types.size() != n) {
     return builder_.damaged(
         fmt::format("{} token types for {} tokens", vocabulary_.token_types.size(), n));
@@ -172,7 +172,9 @@ Status GgufReader::set_byte_level(const GgufPreTokenizer& pre) {
     if (!is_text(id) || !append_byte_level(bytes, vocabulary_.tokens[id]) || bytes.empty())
       continue;
     // Added tokens may spell what another token spells; those come last and are left out.
-    table.insert(builder_.parts().arena.keep(bytes), static_cast<TokenId>(id));
+    CAIRN_ASSIGN_OR_RETURN(const std::string_view kept,
+                           builder_.keep_key(static_cast<TokenId>(id), bytes));
+    table.insert(kept, static_cast<TokenId>(id));
   }
   CAIRN_ASSIGN_OR_RETURN(MergeTable merges, make_merges(table));
   builder_.parts().model =
@@ -183,20 +185,21 @@ Status GgufReader::set_byte_level(const GgufPreTokenizer& pre) {
 Status GgufReader::set_scored() {
   const size_t n = vocabulary_.tokens.size();
   TokenTable table(n);
-  TokenTable mergeable(n);
+  std::vector<bool> is_mergeable(n, false);
   std::vector<ScoredPiece> pieces;
+  pieces.reserve(n);
   for (size_t i = 0; i < n; ++i) {
     const auto id = static_cast<TokenId>(i);
     const std::string_view text = vocabulary_.tokens[i];
     const bool is_byte = vocabulary_.type_of(i) == GgufVocabulary::kByte;
     if (text.empty() || !utf8::is_valid(text) || (!is_text(i) && !is_byte)) continue;
-    const std::string_view kept = builder_.parts().arena.keep(text);
+    CAIRN_ASSIGN_OR_RETURN(const std::string_view kept, builder_.keep_key(id, text));
     if (!table.insert(kept, id) || is_byte) continue;
-    mergeable.insert(kept, id);
+    is_mergeable[i] = true;
     pieces.push_back({kept, id, vocabulary_.scores[i]});
     builder_.fingerprint().number(std::bit_cast<uint32_t>(vocabulary_.scores[i]));
   }
-  auto merges = make_scored_merges(pieces, mergeable);
+  auto merges = make_scored_merges(std::move(pieces), table, is_mergeable);
   if (!merges.is_ok()) return merges.status().with_prefix("GGUF vocabulary");
   CharBpe::Options options;
   options.unknown = vocabulary_.unknown_token_id;

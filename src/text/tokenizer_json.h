@@ -3,30 +3,48 @@
 // Format: docs of Hugging Face tokenizers 0.20, file version "1.0"; docs/formats/tokenizers.md.
 #pragma once
 
-#include <simdjson.h>
-
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/json_view.h"
 #include "base/result.h"
 #include "text/tokenizer_builder.h"
 
 namespace cairn::tokenizer_json {
 
-using simdjson::dom::array;
-using simdjson::dom::element;
-using simdjson::dom::object;
+using Members = JsonMembers;
 
-// The member, or nothing when it is missing or null.
-std::optional<element> member(const element& parent, std::string_view key);
+// `Owner` is a JsonView or Members. The member, or nothing when it is missing or null.
+template <typename Owner>
+std::optional<JsonView> member(const Owner& owner, std::string_view key) {
+  auto value = owner.find(key);
+  if (value && value->is_null()) value.reset();
+  return value;
+}
 
-// Errors: kCorruption when the member has another type.
-Result<std::string_view> text_member(const element& parent, std::string_view key);
-Result<bool> bool_member(const element& parent, std::string_view key, bool when_missing);
-Result<array> array_member(const element& parent, std::string_view key);
+// `value` is the member called `key`, or nothing. Errors: kCorruption when it is missing (but for a
+// bool with a default) or of another type, kUnsupported for a text of more than 8 MiB.
+Result<std::string> to_text(const std::optional<JsonView>& value, std::string_view key);
+Result<bool> to_bool(const std::optional<JsonView>& value, std::string_view key, bool when_missing);
+Result<JsonView> to_array(const std::optional<JsonView>& value, std::string_view key);
+
+template <typename Owner>
+Result<std::string> text_member(const Owner& owner, std::string_view key) {
+  return to_text(member(owner, key), key);
+}
+
+template <typename Owner>
+Result<bool> bool_member(const Owner& owner, std::string_view key, bool when_missing) {
+  return to_bool(member(owner, key), key, when_missing);
+}
+
+template <typename Owner>
+Result<JsonView> array_member(const Owner& owner, std::string_view key) {
+  return to_array(member(owner, key), key);
+}
 
 // How the spelling of a token in the vocabulary becomes the bytes that it stands for.
 struct Spelling {
@@ -46,14 +64,14 @@ struct Cutting {
 };
 
 // tokenizer_json_steps.cc
-Result<Normalizer> read_normalizer(const element& root, TokenizerBuilder& builder);
-Result<Cutting> read_pre_tokenizer(const element& root, TokenizerBuilder& builder);
-Result<Spelling> read_decoder(const element& root, TokenizerBuilder& builder);
+Result<Normalizer> read_normalizer(const Members& root, TokenizerBuilder& builder);
+Result<Cutting> read_pre_tokenizer(const Members& root, TokenizerBuilder& builder);
+Result<Spelling> read_decoder(const Members& root, TokenizerBuilder& builder);
 
 // Fills prefix and suffix; the vocabulary is placed.
-Status read_post_processor(const element& root, TokenizerBuilder& builder);
+Status read_post_processor(const Members& root, TokenizerBuilder& builder);
 
 // tokenizer_json_model.cc. Places the vocabulary and the added tokens and fills in the model.
-Status read_model(const element& root, const Spelling& spelling, TokenizerBuilder& builder);
+Status read_model(const Members& root, const Spelling& spelling, TokenizerBuilder& builder);
 
 }  // namespace cairn::tokenizer_json

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/json_scanner.h"
 #include "text/byte_level.h"
 #include "text/byte_tokens.h"
 #include "text/tokenizer_json.h"
@@ -23,43 +24,45 @@ constexpr size_t kStepsMax = 8;
 constexpr size_t kReplacementBytesMax = 64;
 constexpr size_t kGrowthMax = 4096;
 
+// Of a normaliser, pre-tokenizer, decoder or post-processor. The largest known is a character map
+// of 0.4 MB.
+constexpr size_t kPartBytesMax = size_t{8} << 20U;
+// Real files have four at most.
+constexpr size_t kSplitsMax = 64;
+// Ids that a post-processor puts around a text; real files have one or two.
+constexpr size_t kAffixIdsMax = 1024;
+
 Status damaged_member(std::string what) {
   return Status::corruption("tokenizer.json: " + std::move(what));
 }
 
 }  // namespace
 
-// The member, or nothing when it is missing or null.
-std::optional<element> member(const element& parent, std::string_view key) {
-  element value;
-  if (parent[key].get(value) != simdjson::SUCCESS || value.is_null()) return std::nullopt;
-  return value;
-}
-
-Result<std::string_view> text_member(const element& parent, std::string_view key) {
-  std::string_view value;
-  if (parent[key].get(value) != simdjson::SUCCESS) {
-    return damaged_member(fmt::format("\"{}\" is missing or not a string", key));
+Result<std::string> to_text(const std::optional<JsonView>& value, std::string_view key) {
+  const auto raw = value ? value->raw_string() : std::nullopt;
+  if (!raw) return damaged_member(fmt::format("\"{}\" is missing or not a string", key));
+  if (raw->size() > kPartBytesMax) {
+    return Status::unsupported(
+        fmt::format("tokenizer.json: \"{}\" has {} bytes, at most {} are supported",
+                    key,
+                    raw->size(),
+                    kPartBytesMax));
   }
-  return value;
+  std::string scratch;
+  return std::string(unescape_json(*raw, scratch));
 }
 
-Result<bool> bool_member(const element& parent, std::string_view key, bool when_missing) {
-  const auto value = member(parent, key);
+Result<bool> to_bool(const std::optional<JsonView>& value,
+                     std::string_view key,
+                     bool when_missing) {
   if (!value) return when_missing;
-  bool flag = false;
-  if (value->get(flag) != simdjson::SUCCESS) {
-    return damaged_member(fmt::format("\"{}\" is not true or false", key));
-  }
-  return flag;
+  if (const auto flag = value->boolean()) return *flag;
+  return damaged_member(fmt::format("\"{}\" is not true or false", key));
 }
 
-Result<array> array_member(const element& parent, std::string_view key) {
-  array value;
-  if (parent[key].get(value) != simdjson::SUCCESS) {
-    return damaged_member(fmt::format("\"{}\" is missing or not a list", key));
-  }
-  return value;
+Result<JsonView> to_array(const std::optional<JsonView>& value, std::string_view key) {
+  if (value && value->kind() == JsonView::Kind::kArray) return *value;
+  return damaged_member(fmt::format("\"{}\" is missing or not a list", key));
 }
 
 namespace {
@@ -112,15 +115,15 @@ class NormalizerReader {
  public:
   explicit NormalizerReader(TokenizerBuilder& builder) : builder_(builder) {}
 
-  Status read(const element& node);
+  Status read(const JsonView& node);
 
   Normalizer finish() { return Normalizer(std::move(steps_)); }
 
  private:
   Status add(Normalizer::Step step, size_t growth);
-  Status read_replace(const element& node);
-  Status read_map(const element& node);
-  Result<std::string> read_text(const element& node, std::string_view key);
+  Status read_replace(const JsonView& node);
+  Status read_map(const JsonView& node);
+  Result<std::string> read_text(const JsonView& node, std::string_view key);
 
   TokenizerBuilder& builder_;
   std::vector<Normalizer::Step> steps_;
@@ -136,8 +139,8 @@ Status NormalizerReader::add(Normalizer::Step step, size_t growth) {
   return Status::ok();
 }
 
-Result<std::string> NormalizerReader::read_text(const element& node, std::string_view key) {
-  CAIRN_ASSIGN_OR_RETURN(const std::string_view text, text_member(node, key));
+Result<std::string> NormalizerReader::read_text(const JsonView& node, std::string_view key) {
+  CAIRN_ASSIGN_OR_RETURN(const std::string text, text_member(node, key));
   if (text.size() > kReplacementBytesMax) {
     return builder_.unsupported(
         fmt::format("a normalizer's \"{}\" has {} bytes, at most {} are "
@@ -150,11 +153,13 @@ Result<std::string> NormalizerReader::read_text(const element& node, std::string
   return std::string(text);
 }
 
-Status NormalizerReader::read(const element& node) {
-  CAIRN_ASSIGN_OR_RETURN(const std::string_view type, text_member(node, "type"));
+Status NormalizerReader::read(const JsonView& node) {
+  CAIRN_ASSIGN_OR_RETURN(const std::string type, text_member(node, "type"));
   if (type == "Sequence") {
-    CAIRN_ASSIGN_OR_RETURN(const array steps, array_member(node, "normalizers"));
-    for (const element step : steps) CAIRN_RETURN_IF_ERROR(read(step));
+    CAIRN_ASSIGN_OR_RETURN(const JsonView steps, array_member(node, "normalizers"));
+    for (auto items = steps.items(); const auto step = items.next();) {
+      CAIRN_RETURN_IF_ERROR(read(step->value));
+    }
     return Status::ok();
   }
   builder_.fingerprint().text(type);
@@ -184,29 +189,29 @@ Status NormalizerReader::read(const element& node) {
                   type));
 }
 
-Status NormalizerReader::read_replace(const element& node) {
+Status NormalizerReader::read_replace(const JsonView& node) {
   CAIRN_ASSIGN_OR_RETURN(std::string to, read_text(node, "content"));
   const auto pattern = member(node, "pattern");
   if (!pattern) return builder_.damaged("a Replace has no pattern");
-  std::string_view text;
   const size_t growth = to.size();
-  if ((*pattern)["String"].get(text) == simdjson::SUCCESS) {
+  if (member(*pattern, "String")) {
+    CAIRN_ASSIGN_OR_RETURN(std::string text, read_text(*pattern, "String"));
     if (text.empty()) return builder_.damaged("a Replace has an empty pattern");
-    builder_.fingerprint().text(text);
-    return add(ReplaceText{std::string(text), std::move(to)}, growth);
+    return add(ReplaceText{std::move(text), std::move(to)}, growth);
   }
-  if ((*pattern)["Regex"].get(text) != simdjson::SUCCESS) {
+  if (!member(*pattern, "Regex")) {
     return builder_.damaged(
         "a Replace's pattern is neither {\"Regex\": ...} nor {\"String\": ...}");
   }
+  CAIRN_ASSIGN_OR_RETURN(const std::string text, text_member(*pattern, "Regex"));
   auto regex = Regex::compile(text);
   if (!regex.is_ok()) return regex.status().with_prefix("tokenizer.json: normalizer");
   builder_.fingerprint().text(text);
   return add(ReplaceMatches{std::move(regex).value(), std::move(to)}, growth);
 }
 
-Status NormalizerReader::read_map(const element& node) {
-  CAIRN_ASSIGN_OR_RETURN(const std::string_view text, text_member(node, "precompiled_charsmap"));
+Status NormalizerReader::read_map(const JsonView& node) {
+  CAIRN_ASSIGN_OR_RETURN(const std::string text, text_member(node, "precompiled_charsmap"));
   const auto blob = decode_base64(text);
   if (!blob) return builder_.damaged("\"precompiled_charsmap\" is not base64");
   auto map = CharsMap::parse(*blob);
@@ -220,25 +225,27 @@ class PreTokenizerReader {
  public:
   explicit PreTokenizerReader(TokenizerBuilder& builder) : builder_(builder) {}
 
-  Status read(const element& node);
+  Status read(const JsonView& node);
 
   Cutting finish() { return std::move(cutting_); }
 
  private:
-  Status read_byte_level(const element& node);
-  Status read_metaspace(const element& node);
-  Status read_split(const element& node);
+  Status read_byte_level(const JsonView& node);
+  Status read_metaspace(const JsonView& node);
+  Status read_split(const JsonView& node);
   Status add_split(std::string_view pattern, SplitBehavior behavior, bool is_inverted = false);
 
   TokenizerBuilder& builder_;
   Cutting cutting_;
 };
 
-Status PreTokenizerReader::read(const element& node) {
-  CAIRN_ASSIGN_OR_RETURN(const std::string_view type, text_member(node, "type"));
+Status PreTokenizerReader::read(const JsonView& node) {
+  CAIRN_ASSIGN_OR_RETURN(const std::string type, text_member(node, "type"));
   if (type == "Sequence") {
-    CAIRN_ASSIGN_OR_RETURN(const array nodes, array_member(node, "pretokenizers"));
-    for (const element step : nodes) CAIRN_RETURN_IF_ERROR(read(step));
+    CAIRN_ASSIGN_OR_RETURN(const JsonView nodes, array_member(node, "pretokenizers"));
+    for (auto items = nodes.items(); const auto step = items.next();) {
+      CAIRN_RETURN_IF_ERROR(read(step->value));
+    }
     return Status::ok();
   }
   if (cutting_.is_byte_level) {
@@ -256,7 +263,7 @@ Status PreTokenizerReader::read(const element& node) {
       "pre-tokenizer of type {}; supported are Split, Digits, Metaspace and ByteLevel", type));
 }
 
-Status PreTokenizerReader::read_byte_level(const element& node) {
+Status PreTokenizerReader::read_byte_level(const JsonView& node) {
   CAIRN_ASSIGN_OR_RETURN(const bool add_prefix_space, bool_member(node, "add_prefix_space", true));
   CAIRN_ASSIGN_OR_RETURN(const bool use_regex, bool_member(node, "use_regex", true));
   if (add_prefix_space && !cutting_.splits.empty()) {
@@ -268,14 +275,14 @@ Status PreTokenizerReader::read_byte_level(const element& node) {
   return use_regex ? add_split(kGpt2Pattern, SplitBehavior::kIsolated) : Status::ok();
 }
 
-Status PreTokenizerReader::read_metaspace(const element& node) {
+Status PreTokenizerReader::read_metaspace(const JsonView& node) {
   if (!cutting_.splits.empty() || !cutting_.front.mark.empty()) {
     return builder_.unsupported("Metaspace comes after another pre-tokenizer");
   }
-  CAIRN_ASSIGN_OR_RETURN(const std::string_view mark, text_member(node, "replacement"));
+  CAIRN_ASSIGN_OR_RETURN(const std::string mark, text_member(node, "replacement"));
   CAIRN_ASSIGN_OR_RETURN(const bool is_split, bool_member(node, "split", true));
   CAIRN_ASSIGN_OR_RETURN(const bool adds, bool_member(node, "add_prefix_space", true));
-  std::string_view scheme = adds ? "always" : "never";
+  std::string scheme = adds ? "always" : "never";
   if (member(node, "prepend_scheme")) {
     CAIRN_ASSIGN_OR_RETURN(scheme, text_member(node, "prepend_scheme"));
   }
@@ -297,14 +304,14 @@ Status PreTokenizerReader::read_metaspace(const element& node) {
   return add_split(quote_pattern(mark), SplitBehavior::kMergedWithNext);
 }
 
-Status PreTokenizerReader::read_split(const element& node) {
+Status PreTokenizerReader::read_split(const JsonView& node) {
   constexpr std::pair<std::string_view, SplitBehavior> kBehaviors[] = {
       {"Isolated", SplitBehavior::kIsolated},
       {"Removed", SplitBehavior::kRemoved},
       {"MergedWithPrevious", SplitBehavior::kMergedWithPrevious},
       {"MergedWithNext", SplitBehavior::kMergedWithNext},
       {"Contiguous", SplitBehavior::kContiguous}};
-  CAIRN_ASSIGN_OR_RETURN(const std::string_view name, text_member(node, "behavior"));
+  CAIRN_ASSIGN_OR_RETURN(const std::string name, text_member(node, "behavior"));
   CAIRN_ASSIGN_OR_RETURN(const bool is_inverted, bool_member(node, "invert", false));
   const auto* behavior = std::find_if(std::begin(kBehaviors),
                                       std::end(kBehaviors),
@@ -314,19 +321,24 @@ Status PreTokenizerReader::read_split(const element& node) {
   }
   const auto pattern = member(node, "pattern");
   if (!pattern) return builder_.damaged("a Split has no pattern");
-  std::string_view text;
-  if ((*pattern)["Regex"].get(text) == simdjson::SUCCESS) {
-    return add_split(text, behavior->second, is_inverted);
+  if (member(*pattern, "Regex")) {
+    CAIRN_ASSIGN_OR_RETURN(const std::string regex, text_member(*pattern, "Regex"));
+    return add_split(regex, behavior->second, is_inverted);
   }
-  if ((*pattern)["String"].get(text) != simdjson::SUCCESS) {
+  if (!member(*pattern, "String")) {
     return builder_.damaged("a Split's pattern is neither {\"Regex\": ...} nor {\"String\": ...}");
   }
+  CAIRN_ASSIGN_OR_RETURN(const std::string text, text_member(*pattern, "String"));
   return add_split(quote_pattern(text), behavior->second, is_inverted);
 }
 
 Status PreTokenizerReader::add_split(std::string_view pattern,
                                      SplitBehavior behavior,
                                      bool is_inverted) {
+  if (cutting_.splits.size() == kSplitsMax) {
+    return builder_.unsupported(
+        fmt::format("the pre-tokenizer cuts texts in more than {} ways", kSplitsMax));
+  }
   auto regex = Regex::compile(pattern);
   if (!regex.is_ok()) return regex.status().with_prefix("tokenizer.json: pre-tokenizer");
   cutting_.splits.push_back({std::move(regex).value(), behavior, is_inverted});
@@ -341,25 +353,27 @@ class DecoderReader {
  public:
   explicit DecoderReader(TokenizerBuilder& builder) : builder_(builder) {}
 
-  Status read(const element& node);
+  Status read(const JsonView& node);
 
   Spelling finish() { return std::move(spelling_); }
 
  private:
-  Status read_replace(const element& node);
-  Status read_strip(const element& node);
-  Status read_metaspace(const element& node);
+  Status read_replace(const JsonView& node);
+  Status read_strip(const JsonView& node);
+  Status read_metaspace(const JsonView& node);
 
   TokenizerBuilder& builder_;
   Spelling spelling_;
   bool is_fused_ = false;
 };
 
-Status DecoderReader::read(const element& node) {
-  CAIRN_ASSIGN_OR_RETURN(const std::string_view type, text_member(node, "type"));
+Status DecoderReader::read(const JsonView& node) {
+  CAIRN_ASSIGN_OR_RETURN(const std::string type, text_member(node, "type"));
   if (type == "Sequence") {
-    CAIRN_ASSIGN_OR_RETURN(const array steps, array_member(node, "decoders"));
-    for (const element step : steps) CAIRN_RETURN_IF_ERROR(read(step));
+    CAIRN_ASSIGN_OR_RETURN(const JsonView steps, array_member(node, "decoders"));
+    for (auto items = steps.items(); const auto step = items.next();) {
+      CAIRN_RETURN_IF_ERROR(read(step->value));
+    }
     return Status::ok();
   }
   builder_.fingerprint().text(type);
@@ -386,11 +400,12 @@ Status DecoderReader::read(const element& node) {
                   type));
 }
 
-Status DecoderReader::read_replace(const element& node) {
-  CAIRN_ASSIGN_OR_RETURN(const std::string_view to, text_member(node, "content"));
+Status DecoderReader::read_replace(const JsonView& node) {
+  CAIRN_ASSIGN_OR_RETURN(const std::string to, text_member(node, "content"));
   const auto pattern = member(node, "pattern");
-  std::string_view from;
-  if (!pattern || (*pattern)["String"].get(from) != simdjson::SUCCESS || from.empty()) {
+  const auto from_member = pattern ? member(*pattern, "String") : std::nullopt;
+  const std::string from = from_member ? from_member->string().value_or("") : "";
+  if (from.empty()) {
     return builder_.unsupported("a decoder replaces something else than a string");
   }
   if (spelling_.replacements.size() == kStepsMax || to.size() > from.size()) {
@@ -402,42 +417,57 @@ Status DecoderReader::read_replace(const element& node) {
   return Status::ok();
 }
 
-Status DecoderReader::read_strip(const element& node) {
-  CAIRN_ASSIGN_OR_RETURN(const std::string_view what, text_member(node, "content"));
-  uint64_t start = 0;
-  uint64_t stop = 0;
-  if (node["start"].get(start) != simdjson::SUCCESS ||
-      node["stop"].get(stop) != simdjson::SUCCESS) {
+Status DecoderReader::read_strip(const JsonView& node) {
+  CAIRN_ASSIGN_OR_RETURN(const std::string what, text_member(node, "content"));
+  const auto start = node.find("start").value_or(JsonView()).unsigned_integer();
+  const auto stop = node.find("stop").value_or(JsonView()).unsigned_integer();
+  if (!start || !stop) {
     return builder_.damaged("a Strip decoder without \"start\" and \"stop\"");
   }
-  if (!is_fused_ || what != " " || start > 1 || stop != 0) {
+  if (!is_fused_ || what != " " || *start > 1 || *stop != 0) {
     return builder_.unsupported(
         "a Strip decoder that does more than drop the first space of a text");
   }
-  if (start == 1) spelling_.front = FrontSpace::kFirstDropped;
+  if (*start == 1) spelling_.front = FrontSpace::kFirstDropped;
   return Status::ok();
 }
 
-Status DecoderReader::read_metaspace(const element& node) {
-  CAIRN_ASSIGN_OR_RETURN(const std::string_view mark, text_member(node, "replacement"));
+Status DecoderReader::read_metaspace(const JsonView& node) {
+  CAIRN_ASSIGN_OR_RETURN(const std::string mark, text_member(node, "replacement"));
   CAIRN_ASSIGN_OR_RETURN(const bool adds, bool_member(node, "add_prefix_space", true));
-  std::string_view scheme = adds ? "always" : "never";
+  std::string scheme = adds ? "always" : "never";
   if (member(node, "prepend_scheme")) {
     CAIRN_ASSIGN_OR_RETURN(scheme, text_member(node, "prepend_scheme"));
   }
-  if (mark.empty()) return builder_.damaged("a Metaspace decoder with an empty replacement");
+  if (mark.empty() || spelling_.replacements.size() == kStepsMax) {
+    return builder_.damaged("a Metaspace decoder with an empty replacement, or one too many");
+  }
   spelling_.replacements.emplace_back(mark, " ");
   if (scheme != "never") spelling_.front = FrontSpace::kFirstTokenDropped;
   builder_.fingerprint().text(mark);
   return Status::ok();
 }
 
-Status read_template(const element& node, TokenizerBuilder& builder) {
-  CAIRN_ASSIGN_OR_RETURN(const array pieces, array_member(node, "single"));
+// A part of the file other than its vocabulary: none is large.
+Result<std::optional<JsonView>> part_member(const Members& root, std::string_view key) {
+  auto part = member(root, key);
+  if (part && part->n_bytes() > kPartBytesMax) {
+    return Status::unsupported(
+        fmt::format("tokenizer.json: \"{}\" has {} bytes, at most {} are supported",
+                    key,
+                    part->n_bytes(),
+                    kPartBytesMax));
+  }
+  return part;
+}
+
+Status read_template(const JsonView& node, TokenizerBuilder& builder) {
+  CAIRN_ASSIGN_OR_RETURN(const JsonView pieces, array_member(node, "single"));
   std::vector<TokenId> before;
   std::vector<TokenId> after;
   bool has_text = false;
-  for (const element piece : pieces) {
+  for (auto items = pieces.items(); const auto item = items.next();) {
+    const JsonView& piece = item->value;
     if (member(piece, "Sequence")) {
       if (has_text) return builder.unsupported("the post-processor repeats the text");
       has_text = true;
@@ -446,18 +476,22 @@ Status read_template(const element& node, TokenizerBuilder& builder) {
     const auto special = member(piece, "SpecialToken");
     if (!special)
       return builder.damaged("a post-processor piece is neither SpecialToken nor Sequence");
-    CAIRN_ASSIGN_OR_RETURN(const std::string_view name, text_member(*special, "id"));
+    CAIRN_ASSIGN_OR_RETURN(const std::string name, text_member(*special, "id"));
     const auto known = member(node, "special_tokens");
     const auto token = known ? member(*known, name) : std::nullopt;
     if (!token)
       return builder.damaged(fmt::format("post-processor token \"{}\" is not declared", name));
-    CAIRN_ASSIGN_OR_RETURN(const array ids, array_member(*token, "ids"));
-    for (const element entry : ids) {
-      uint64_t id = 0;
-      if (entry.get(id) != simdjson::SUCCESS || !builder.is_known(id)) {
+    CAIRN_ASSIGN_OR_RETURN(const JsonView ids, array_member(*token, "ids"));
+    for (auto entries = ids.items(); const auto entry = entries.next();) {
+      const auto id = entry->value.unsigned_integer();
+      if (!id || !builder.is_known(*id)) {
         return builder.damaged(fmt::format("post-processor token \"{}\" has an unknown id", name));
       }
-      (has_text ? after : before).push_back(static_cast<TokenId>(id));
+      (has_text ? after : before).push_back(static_cast<TokenId>(*id));
+      if (before.size() + after.size() > kAffixIdsMax) {
+        return builder.unsupported(
+            fmt::format("the post-processor adds more than {} tokens", kAffixIdsMax));
+      }
     }
   }
   if (!has_text) return builder.unsupported("the post-processor leaves the text out");
@@ -468,8 +502,8 @@ Status read_template(const element& node, TokenizerBuilder& builder) {
   return Status::ok();
 }
 
-Status read_processor(const element& node, TokenizerBuilder& builder) {
-  CAIRN_ASSIGN_OR_RETURN(const std::string_view type, text_member(node, "type"));
+Status read_processor(const JsonView& node, TokenizerBuilder& builder) {
+  CAIRN_ASSIGN_OR_RETURN(const std::string type, text_member(node, "type"));
   if (type == "ByteLevel") return Status::ok();  // moves offsets only
   if (type == "TemplateProcessing") return read_template(node, builder);
   if (type != "Sequence") {
@@ -477,8 +511,10 @@ Status read_processor(const element& node, TokenizerBuilder& builder) {
         "post-processor of type {}; supported are ByteLevel, TemplateProcessing and sequences",
         type));
   }
-  CAIRN_ASSIGN_OR_RETURN(const array steps, array_member(node, "processors"));
-  for (const element step : steps) CAIRN_RETURN_IF_ERROR(read_processor(step, builder));
+  CAIRN_ASSIGN_OR_RETURN(const JsonView steps, array_member(node, "processors"));
+  for (auto items = steps.items(); const auto step = items.next();) {
+    CAIRN_RETURN_IF_ERROR(read_processor(step->value, builder));
+  }
   return Status::ok();
 }
 
@@ -501,28 +537,30 @@ std::string Spelling::bytes_of(std::string_view spelling) const {
   return bytes;
 }
 
-Result<Normalizer> read_normalizer(const element& root, TokenizerBuilder& builder) {
+Result<Normalizer> read_normalizer(const Members& root, TokenizerBuilder& builder) {
   NormalizerReader reader(builder);
-  if (const auto node = member(root, "normalizer")) CAIRN_RETURN_IF_ERROR(reader.read(*node));
+  CAIRN_ASSIGN_OR_RETURN(const auto node, part_member(root, "normalizer"));
+  if (node) CAIRN_RETURN_IF_ERROR(reader.read(*node));
   return reader.finish();
 }
 
-Result<Cutting> read_pre_tokenizer(const element& root, TokenizerBuilder& builder) {
+Result<Cutting> read_pre_tokenizer(const Members& root, TokenizerBuilder& builder) {
   PreTokenizerReader reader(builder);
-  if (const auto node = member(root, "pre_tokenizer")) CAIRN_RETURN_IF_ERROR(reader.read(*node));
+  CAIRN_ASSIGN_OR_RETURN(const auto node, part_member(root, "pre_tokenizer"));
+  if (node) CAIRN_RETURN_IF_ERROR(reader.read(*node));
   return reader.finish();
 }
 
-Result<Spelling> read_decoder(const element& root, TokenizerBuilder& builder) {
-  const auto node = member(root, "decoder");
+Result<Spelling> read_decoder(const Members& root, TokenizerBuilder& builder) {
+  CAIRN_ASSIGN_OR_RETURN(const auto node, part_member(root, "decoder"));
   if (!node) return builder.unsupported("no decoder: tokens cannot be joined to a text");
   DecoderReader reader(builder);
   CAIRN_RETURN_IF_ERROR(reader.read(*node));
   return reader.finish();
 }
 
-Status read_post_processor(const element& root, TokenizerBuilder& builder) {
-  const auto node = member(root, "post_processor");
+Status read_post_processor(const Members& root, TokenizerBuilder& builder) {
+  CAIRN_ASSIGN_OR_RETURN(const auto node, part_member(root, "post_processor"));
   return node ? read_processor(*node, builder) : Status::ok();
 }
 

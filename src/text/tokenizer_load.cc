@@ -1,10 +1,10 @@
 // Finds and opens tokenizer files.
 #include <fmt/core.h>
-#include <simdjson.h>
 
 #include <utility>
 
-#include "base/file_system.h"
+#include "base/json_view.h"
+#include "base/mapping.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_json.h"
 
@@ -18,7 +18,13 @@ constexpr uint64_t kFileBytesMax = uint64_t{64} << 20U;
 // The largest known .model file has 5 MB (XLM-R).
 constexpr uint64_t kModelBytesMax = uint64_t{32} << 20U;
 
-Result<std::shared_ptr<const Tokenizer>> read_root(const simdjson::dom::element& root) {
+// The largest known tokenizer_config.json has 1.2 MB (Gemma 3).
+constexpr uint64_t kConfigBytesMax = uint64_t{8} << 20U;
+
+// Real files nest about eight deep.
+constexpr size_t kDepthMax = 64;
+
+Result<std::shared_ptr<const Tokenizer>> read_root(const tokenizer_json::Members& root) {
   TokenizerBuilder builder("tokenizer.json");
   if (!tokenizer_json::member(root, "model")) return builder.damaged("\"model\" is missing");
   auto& parts = builder.parts();
@@ -37,44 +43,43 @@ Result<std::shared_ptr<const Tokenizer>> read_root(const simdjson::dom::element&
   return builder.finish(true);
 }
 
-Result<std::shared_ptr<const Tokenizer>> load_padded(const simdjson::padded_string& json) {
-  simdjson::dom::parser parser;
-  simdjson::dom::element root;
-  if (const auto error = parser.parse(json).get(root); error != simdjson::SUCCESS) {
-    return Status::corruption(
-        fmt::format("tokenizer.json: not JSON: {}", simdjson::error_message(error)));
-  }
-  if (!root.is_object()) return Status::corruption("tokenizer.json: not a mapping");
-  return read_root(root);
+std::string_view text_of(const Mapping& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
 
-// Straight into the padded memory that simdjson wants: a vocabulary is 10 MB and more.
-Result<simdjson::padded_string> read_padded(const std::string& path) {
-  CAIRN_ASSIGN_OR_RETURN(const auto file, posix_file_system().open(path, {}));
-  CAIRN_ASSIGN_OR_RETURN(const FileStat stat, file->stat());
-  if (stat.size_bytes > kFileBytesMax) {
-    return Status::invalid_argument(
-        fmt::format("{}: {} bytes, at most {} are read", path, stat.size_bytes, kFileBytesMax));
-  }
-  simdjson::padded_string json(static_cast<size_t>(stat.size_bytes));
-  CAIRN_RETURN_IF_ERROR(
-      file->read_at(0, std::as_writable_bytes(std::span<char>(json.data(), json.size()))));
-  return json;
+Result<std::shared_ptr<const Tokenizer>> load_text(std::string_view json) {
+  CAIRN_ASSIGN_OR_RETURN(const JsonDocument document,
+                         JsonDocument::parse(json, "tokenizer.json", kDepthMax));
+  if (!document.root().is_object()) return Status::corruption("tokenizer.json: not a mapping");
+  return read_root(tokenizer_json::Members(
+      document.root(),
+      {"normalizer", "pre_tokenizer", "post_processor", "decoder", "model", "added_tokens"}));
+}
+
+// Read where it lies: the largest files have tens of megabytes, and little of that is kept.
+Result<Mapping> map_file(const std::string& path, uint64_t n_bytes_max) {
+  CAIRN_ASSIGN_OR_RETURN(Mapping file, Mapping::open(path));
+  if (file.bytes().size() <= n_bytes_max) return file;
+  return Status::invalid_argument(
+      fmt::format("{}: {} bytes, at most {} are read; no real file of this kind is so large",
+                  path,
+                  file.bytes().size(),
+                  n_bytes_max));
 }
 
 // tokenizer_config.json may say which tokens a SentencePiece model adds.
 Result<SentencePieceOptions> read_options(const std::string& model_dir) {
   SentencePieceOptions options;
-  const auto json = read_padded(model_dir + "/tokenizer_config.json");
-  if (!json.is_ok()) {
-    if (json.status().code() == StatusCode::kNotFound) return options;
-    return json.status();
+  const std::string path = model_dir + "/tokenizer_config.json";
+  const auto file = map_file(path, kConfigBytesMax);
+  if (!file.is_ok()) {
+    if (file.status().code() == StatusCode::kNotFound) return options;
+    return file.status();
   }
-  simdjson::dom::parser parser;
-  simdjson::dom::element root;
-  if (parser.parse(*json).get(root) != simdjson::SUCCESS || !root.is_object()) {
-    return Status::corruption(fmt::format("{}/tokenizer_config.json: not a mapping", model_dir));
-  }
+  CAIRN_ASSIGN_OR_RETURN(const JsonDocument document,
+                         JsonDocument::parse(text_of(*file), path, kDepthMax));
+  if (!document.root().is_object()) return Status::corruption(path + ": not a mapping");
+  const tokenizer_json::Members root(document.root(), {"add_bos_token", "add_eos_token"});
   CAIRN_ASSIGN_OR_RETURN(options.adds_bos,
                          tokenizer_json::bool_member(root, "add_bos_token", options.adds_bos));
   CAIRN_ASSIGN_OR_RETURN(options.adds_eos,
@@ -85,26 +90,25 @@ Result<SentencePieceOptions> read_options(const std::string& model_dir) {
 }  // namespace
 
 Result<std::shared_ptr<const Tokenizer>> Tokenizer::load(const std::string& model_dir) {
-  const auto json = read_padded(model_dir + "/tokenizer.json");
+  const auto json = map_file(model_dir + "/tokenizer.json", kFileBytesMax);
   if (json.is_ok()) {
-    auto tokenizer = load_padded(*json);
+    auto tokenizer = load_text(text_of(*json));
     if (!tokenizer.is_ok()) return tokenizer.status().with_prefix(model_dir);
     return tokenizer;
   }
   if (json.status().code() != StatusCode::kNotFound) return json.status();
-  const auto model =
-      read_text_file(posix_file_system(), model_dir + "/tokenizer.model", kModelBytesMax);
+  const auto model = map_file(model_dir + "/tokenizer.model", kModelBytesMax);
   // Of the two missing files the first is the one to name.
   if (!model.is_ok() && model.status().code() == StatusCode::kNotFound) return json.status();
   if (!model.is_ok()) return model.status();
   CAIRN_ASSIGN_OR_RETURN(const SentencePieceOptions options, read_options(model_dir));
-  auto tokenizer = from_sentencepiece(*model, options);
+  auto tokenizer = from_sentencepiece(text_of(*model), options);
   if (!tokenizer.is_ok()) return tokenizer.status().with_prefix(model_dir);
   return tokenizer;
 }
 
 Result<std::shared_ptr<const Tokenizer>> Tokenizer::from_json(std::string_view tokenizer_json) {
-  return load_padded(simdjson::padded_string(tokenizer_json));
+  return load_text(tokenizer_json);
 }
 
 }  // namespace cairn

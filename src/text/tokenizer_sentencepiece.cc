@@ -53,8 +53,10 @@ class SentencePieceReader {
 
   bool is_bpe() const { return model_.kind == SentencePieceModel::Kind::kBpe; }
 
-  // A piece's text where it stays.
-  std::string_view keep(const Piece& piece) { return builder_.parts().arena.keep(piece.text); }
+  // The text of a placed piece where it stays.
+  Result<std::string_view> keep(size_t id) {
+    return builder_.keep_key(static_cast<TokenId>(id), model_.pieces[id].text);
+  }
 
   SentencePieceModel model_;
   SentencePieceOptions options_;
@@ -124,8 +126,11 @@ Status SentencePieceReader::set_rules() {
     CAIRN_ASSIGN_OR_RETURN(rules.map, CharsMap::parse(model_.characters_map));
   }
   std::vector<AddedToken> user_defined;
+  uint64_t n_bytes = 0;
   for (const Piece& piece : model_.pieces) {
     if (piece.type != Type::kUserDefined) continue;
+    n_bytes += piece.text.size();
+    CAIRN_RETURN_IF_ERROR(builder_.check_added(user_defined.size() + 1, n_bytes));
     user_defined.emplace_back();
     user_defined.back().content = piece.text;
   }
@@ -152,24 +157,25 @@ Status SentencePieceReader::check_bytes(const TokenTable& table) const {
 
 Status SentencePieceReader::set_bpe() {
   TokenTable table(model_.pieces.size());
-  TokenTable mergeable(model_.pieces.size());
+  std::vector<bool> is_mergeable(model_.pieces.size(), false);
   std::vector<ScoredPiece> scored;
+  scored.reserve(model_.pieces.size());
   for (size_t i = 0; i < model_.pieces.size(); ++i) {
     const Piece& piece = model_.pieces[i];
     const auto id = static_cast<TokenId>(i);
-    const std::string_view text = keep(piece);
     const bool is_text = piece.type == Type::kNormal || piece.type == Type::kUserDefined ||
                          piece.type == Type::kUnused;
     if (!is_text && piece.type != Type::kByte) continue;
+    CAIRN_ASSIGN_OR_RETURN(const std::string_view text, keep(i));
     if (!table.insert(text, id)) {
       return builder_.damaged(fmt::format("id {} is spelt as another id", id));
     }
     if (!is_text) continue;
-    mergeable.insert(text, id);
+    is_mergeable[i] = true;
     scored.push_back({text, id, piece.score});
   }
   CAIRN_RETURN_IF_ERROR(check_bytes(table));
-  auto merges = make_scored_merges(scored, mergeable);
+  auto merges = make_scored_merges(std::move(scored), table, is_mergeable);
   if (!merges.is_ok()) return merges.status().with_prefix("SentencePiece model");
   CharBpe::Options options;
   options.unknown = model_.unknown;
@@ -188,14 +194,19 @@ Status SentencePieceReader::set_unigram() {
     score_min = std::min(score_min, piece.score);
     score_max = std::max(score_max, piece.score);
   }
-  TokenTable bytes(model_.pieces.size());
+  TokenTable bytes(kByteSpellings);
   std::vector<PieceTrie::Entry> entries;
+  entries.reserve(model_.pieces.size());
   std::vector<double> scores;
+  scores.reserve(model_.pieces.size());
   for (size_t i = 0; i < model_.pieces.size(); ++i) {
     const Piece& piece = model_.pieces[i];
     const auto id = static_cast<TokenId>(i);
     scores.push_back(static_cast<double>(piece.score));
-    if (piece.type == Type::kByte) bytes.insert(keep(piece), id);
+    if (piece.type == Type::kByte) {
+      CAIRN_ASSIGN_OR_RETURN(const std::string_view text, keep(i));
+      bytes.insert(text, id);
+    }
     if (piece.type == Type::kUserDefined) {
       // A bonus, so that it is always taken.
       const float best = static_cast<float>(piece.text.size()) * score_max;
@@ -203,7 +214,8 @@ Status SentencePieceReader::set_unigram() {
     } else if (piece.type != Type::kNormal) {
       continue;
     }
-    entries.push_back({keep(piece), id});
+    CAIRN_ASSIGN_OR_RETURN(const std::string_view text, keep(i));
+    entries.push_back({text, id});
   }
   CAIRN_RETURN_IF_ERROR(check_bytes(bytes));
   Unigram::Options options;

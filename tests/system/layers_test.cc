@@ -35,7 +35,6 @@ const std::vector<std::string> kLayers = {"base",
 const std::map<std::string, std::set<std::string>> kOwners = {
     {"boost/", {"server"}},
     {"liburing.h", {"base"}},
-    {"simdjson.h", {"formats", "text"}},
     {"hwy/", {"kernels"}},
     {"immintrin.h", {"base", "kernels"}},
     {"openssl/", {"base", "server"}},

@@ -24,7 +24,7 @@ struct Vocabulary {
   }
 
   CharBpe bpe(CharBpe::Options options = {}) const {
-    auto merges = make_scored_merges(scored, table);
+    auto merges = make_scored_merges(scored, table, std::vector<bool>(scored.size(), true));
     EXPECT_TRUE(merges.is_ok()) << merges.status().to_string();
     return {table, std::move(merges->merges), std::move(merges->joins), options};
   }

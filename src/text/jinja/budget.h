@@ -17,7 +17,7 @@ struct Limits {
   uint64_t n_steps = 10'000'000;
   // Strings and lists that are alive, and the text being built. The inputs add to it: a prompt may
   // be as long as its messages, several times over.
-  uint64_t n_bytes = uint64_t{64} << 20U;
+  uint64_t n_bytes = uint64_t{16} << 20U;
   // Nested evaluations; each takes about 1 KiB of stack. A macro that calls itself uses six or so.
   uint32_t depth = 500;
 };
