@@ -136,7 +136,7 @@ JsonScanner::Event JsonScanner::value() {
 }
 
 JsonScanner::Event JsonScanner::open(bool is_object) {
-  if (open_.size() == depth_max_) return bad("nested too deeply");
+  if (open_.size() == depth_max_) return bad("nested deeper than is read");
   open_.push_back(text_[pos_++]);
   state_ = is_object ? State::kFirstKey : State::kFirstItem;
   return is_object ? Event::kBeginObject : Event::kBeginArray;
