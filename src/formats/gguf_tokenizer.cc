@@ -13,7 +13,7 @@ namespace cairn {
 namespace {
 
 constexpr std::string_view kPrefix = "tokenizer.ggml.";
-constexpr uint64_t kMaxTokens = 1 << 20;  // four times the largest published vocabulary
+constexpr uint64_t kMaxTokens = 1 << 19;  // twice the largest published vocabulary
 constexpr uint64_t kMaxMerges = 1 << 20;
 
 // Control tokens with one of these texts end a turn, whatever else the file says. Source:

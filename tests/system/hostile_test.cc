@@ -67,7 +67,7 @@ void expect_all_bounded(const std::vector<HostileCase>& cases, uint64_t n_bytes)
   for (const HostileCase& hostile : cases) expect_bounded(hostile, n_bytes);
 }
 
-constexpr uint64_t kSmall = 8'000'000;
+constexpr uint64_t kSmall = 2'000'000;
 constexpr uint64_t kReadable = 60'000'000;  // below the limits on whole files
 constexpr uint64_t kLarge = 200'000'000;
 
