@@ -156,9 +156,13 @@ void write_value(const Json& value, std::string* out) {
 
 bool is_utf8(std::string_view text) {
   for (size_t i = 0; i < text.size();) {
-    bool whole = in_range(text[i], 0, 0x7F);
-    i += whole ? 1 : sequence_bytes(text.substr(i), &whole);
-    if (!whole) return false;
+    if (static_cast<unsigned char>(text[i]) < 0x80) {
+      ++i;
+      continue;
+    }
+    const Utf8Sequence sequence = utf8_sequence(text.substr(i));
+    if (!sequence.is_whole) return false;
+    i += sequence.n_bytes;
   }
   return true;
 }

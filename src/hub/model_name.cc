@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/json.h"
+
 namespace cairn {
 namespace {
 
@@ -42,30 +44,6 @@ Status no_name(std::string_view text) {
       fmt::format("\"{}\" is not a model's name on a hub; write ORG/REPO, ORG/REPO@REVISION, "
                   "ORG/REPO:Q4_K_M (a GGUF of that type) or ORG/REPO/FILE.gguf",
                   printable(text)));
-}
-
-// Length of the UTF-8 sequence at the front of `text`; 0 when it is none.
-size_t sequence_length(std::string_view text) {
-  const auto at = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = at(0);
-  const size_t n = first < 0x80 ? 1 : first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-  if ((first >= 0x80 && first < 0xC2) || first > 0xF4 || text.size() < n) return 0;
-  for (size_t i = 1; i < n; ++i) {
-    if ((at(i) & 0xC0U) != 0x80) return 0;
-  }
-  if (first == 0xE0 && at(1) < 0xA0) return 0;  // written longer than it need be
-  if (first == 0xF0 && at(1) < 0x90) return 0;
-  if (first == 0xED && at(1) >= 0xA0) return 0;  // half of a surrogate pair
-  return first == 0xF4 && at(1) >= 0x90 ? 0 : n;
-}
-
-bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const size_t n = sequence_length(text);
-    if (n == 0) return false;
-    text.remove_prefix(n);
-  }
-  return true;
 }
 
 bool is_control(char c) {
