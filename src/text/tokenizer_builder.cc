@@ -14,7 +14,7 @@ constexpr uint64_t kIdSlack = 65'536;
 // The largest known vocabulary has 262,144 tokens of 2 MB together; speech models add 65,536.
 constexpr uint64_t kTokensMax = uint64_t{1} << 20U;
 constexpr uint64_t kKeptBytesMax = uint64_t{32} << 20U;
-constexpr uint64_t kAddedTokensMax = uint64_t{1} << 18U;
+constexpr uint64_t kAddedTokensMax = uint64_t{1} << 17U;
 constexpr uint64_t kAddedBytesMax = uint64_t{2} << 20U;
 
 constexpr size_t kShownBytes = 400;  // of a message
