@@ -45,6 +45,11 @@ Status TokenizerBuilder::check_count(uint64_t n_tokens) const {
   return unsupported(fmt::format("{} tokens, at most {} are supported", n_tokens, kTokensMax));
 }
 
+Status TokenizerBuilder::check_bytes(uint64_t n_bytes, std::string_view what) const {
+  if (n_bytes <= kKeptBytesMax) return Status::ok();
+  return unsupported(fmt::format("its {} have more than {} bytes together", what, kKeptBytesMax));
+}
+
 Status TokenizerBuilder::check_added(uint64_t n_tokens, uint64_t n_bytes) const {
   if (n_tokens <= kAddedTokensMax && n_bytes <= kAddedBytesMax) return Status::ok();
   return unsupported(fmt::format("{} added tokens of {} bytes, at most {} of {} are supported",
@@ -75,9 +80,7 @@ Status TokenizerBuilder::place_token(TokenId id, std::string_view bytes) {
 
 Result<std::string_view> TokenizerBuilder::keep(std::string_view bytes) {
   n_kept_bytes_ += bytes.size();
-  if (n_kept_bytes_ > kKeptBytesMax) {
-    return unsupported(fmt::format("its tokens have more than {} bytes together", kKeptBytesMax));
-  }
+  CAIRN_RETURN_IF_ERROR(check_bytes(n_kept_bytes_, "tokens"));
   return parts_->arena.keep(bytes);
 }
 

@@ -65,7 +65,9 @@ class TokenizerBuilder {
 
   // Limits on what a file can ask for, each several times what real ones need. Errors:
   // kUnsupported.
-  Status check_count(uint64_t n_tokens) const;                    // 2^20 tokens
+  Status check_count(uint64_t n_tokens) const;  // 2^20 tokens
+  // 32 MiB of all `what` together.
+  Status check_bytes(uint64_t n_bytes, std::string_view what) const;
   Status check_added(uint64_t n_tokens, uint64_t n_bytes) const;  // 2^17 added ones, of 2 MiB
 
   // Makes room for ids up to id_max. Errors: kCorruption when that is far beyond n_entries: a file

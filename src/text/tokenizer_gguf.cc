@@ -42,6 +42,12 @@ Status GgufReader::check_affix(std::string_view name, std::optional<uint32_t> id
       fmt::format("tokenizer.ggml.{} is {}, with {} tokens", name, *id, vocabulary_.tokens.size()));
 }
 
+uint64_t total_bytes(const std::vector<std::string_view>& texts) {
+  uint64_t n_bytes = 0;
+  for (const std::string_view text : texts) n_bytes += text.size();
+  return n_bytes;
+}
+
 Status GgufReader::check() const {
   const size_t n = vocabulary_.tokens.size();
   if (!vocabulary_.is_scored() && vocabulary_.model != "gpt2") {
@@ -49,6 +55,9 @@ Status GgufReader::check() const {
         "tokenizer.ggml.model is \"{}\"; supported are llama and gpt2", vocabulary_.model));
   }
   CAIRN_RETURN_IF_ERROR(builder_.check_count(n));
+  // Before one is copied.
+  CAIRN_RETURN_IF_ERROR(builder_.check_bytes(total_bytes(vocabulary_.tokens), "tokens"));
+  CAIRN_RETURN_IF_ERROR(builder_.check_bytes(total_bytes(vocabulary_.merges), "merges"));
   if (!vocabulary_.token_types.empty() && vocabulary_.token_types.size() != n) {
     return builder_.damaged(
         fmt::format("{} token types for {} tokens", vocabulary_.token_types.size(), n));
