@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 
 #include "hub/hub_fixture.h"
@@ -190,13 +191,18 @@ TEST_F(HttpClientTest, ADeadAddressIsSaidAtOnceAndABrokenOneMayPass) {
 }
 
 TEST_F(HttpClientTest, ASilentServerIsGivenUp) {
-  Mutex mutex;
-  CondVar done;
-  bool may_go_on = false;
-  hub_.intercept([&](const HubRequest&) {
-    return HubReply{.body = "abcdef", .cut_after = 3, .before_cut = [&] {
-                      const MutexLock lock(mutex);
-                      while (!may_go_on) done.wait(mutex);
+  // Shared with the hub's threads, which may still hold it when the test's body has ended.
+  struct Gate {
+    Mutex mutex;
+    CondVar opened;
+    bool is_open = false;
+  };
+
+  const auto gate = std::make_shared<Gate>();
+  hub_.intercept([gate](const HubRequest&) {
+    return HubReply{.body = "abcdef", .cut_after = 3, .before_cut = [gate] {
+                      const MutexLock lock(gate->mutex);
+                      while (!gate->is_open) gate->opened.wait(gate->mutex);
                     }};
   });
   HttpOptions options;
@@ -205,9 +211,9 @@ TEST_F(HttpClientTest, ASilentServerIsGivenUp) {
   options.stall_limit = std::chrono::seconds(600);
   options.is_stopped = [this] { return sink_.text.size() >= 6; };  // the second three bytes came
   EXPECT_EQ(get(hub_.url(), options).status().code(), StatusCode::kCancelled);
-  const MutexLock lock(mutex);
-  may_go_on = true;
-  done.notify_all();
+  const MutexLock lock(gate->mutex);
+  gate->is_open = true;
+  gate->opened.notify_all();
 }
 
 TEST_F(HttpClientTest, TheSinkMayEndIt) {
