@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -173,24 +172,14 @@ INSTANTIATE_TEST_SUITE_P(Kinds,
 class MlxBits : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(MlxBits, ChunksThreadsAndBatchesDoNotShow) {
-  const char* root = std::getenv("CAIRN_ORACLES");
-  if (root == nullptr) GTEST_SKIP() << GetParam() << ": CAIRN_ORACLES is unset";
-  expect_same_everywhere(
-      {.dir = std::string(root) + "/models/" + GetParam(), .ids = scattered_ids(150, 320)});
+  const std::string dir = mlx_dir(GetParam());
+  if (dir.empty()) GTEST_SKIP() << GetParam() << ": CAIRN_ORACLES is unset";
+  expect_same_everywhere({.dir = dir, .ids = scattered_ids(150, 320)});
 }
 
-INSTANTIATE_TEST_SUITE_P(Models,
-                         MlxBits,
-                         ::testing::Values("llama/mlx-q4-g32",
-                                           "llama/mlx-q8-g64",
-                                           "qwen3/mlx-mixed",
-                                           "qwen3/mlx-q4-g64",
-                                           "qwen3/mlx-q8-g32"),
-                         [](const auto& param) {
-                           std::string name = param.param;
-                           for (char& c : name) c = c == '-' || c == '/' ? '_' : c;
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Models, MlxBits, ::testing::ValuesIn(kMlxFolders), [](const auto& param) {
+  return test_name(param.param);
+});
 
 // The last layer leaves out rows whose logits nobody wants; that must not move the others.
 TEST(Bits, WantingFewerLogitsDoesNotShow) {

@@ -136,9 +136,8 @@ TEST(ConvertTypes, EveryTypeLoadsAndStaysNearTheSource) {
 }
 
 TEST(ConvertMlx, DequantisedWeightsGiveTheSameNumbers) {
-  const char* root = std::getenv("CAIRN_ORACLES");
-  if (root == nullptr) GTEST_SKIP() << "CAIRN_ORACLES is unset";
-  const std::string source = std::string(root) + "/models/qwen3/mlx-mixed";
+  const std::string source = mlx_dir("qwen3/mlx-mixed");
+  if (source.empty()) GTEST_SKIP() << "CAIRN_ORACLES is unset";
   const TempDir dir;
   to_gguf(source, dir.path() + "/model.gguf", DType::kF32);
   to_folder(source, dir.path() + "/folder", DType::kF32);

@@ -1,7 +1,6 @@
 // Folders quantised by MLX against reference logits of their dequantised weights (CAIRN_ORACLES).
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "base/json.h"
@@ -11,12 +10,6 @@ namespace cairn {
 namespace {
 
 using namespace ::cairn::testing;  // NOLINT(google-build-using-namespace)
-
-// Empty when the oracles are not here.
-std::string mlx_dir(const std::string& name) {
-  const char* root = std::getenv("CAIRN_ORACLES");
-  return root == nullptr ? "" : std::string(root) + "/models/" + name;
-}
 
 class Mlx : public ::testing::TestWithParam<const char*> {};
 
@@ -35,18 +28,9 @@ TEST_P(Mlx, F32LogitsAndGreedyIdsAreTheReferences) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models,
-                         Mlx,
-                         ::testing::Values("llama/mlx-q4-g32",
-                                           "llama/mlx-q8-g64",
-                                           "qwen3/mlx-mixed",
-                                           "qwen3/mlx-q4-g64",
-                                           "qwen3/mlx-q8-g32"),
-                         [](const auto& param) {
-                           std::string name = param.param;
-                           for (char& c : name) c = c == '-' || c == '/' ? '_' : c;
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Models, Mlx, ::testing::ValuesIn(kMlxFolders), [](const auto& param) {
+  return test_name(param.param);
+});
 
 // Loads qwen3/mlx-mixed with a changed config.
 Status load_mixed(const ConfigEdit& edit) {

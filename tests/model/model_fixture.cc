@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -20,6 +21,16 @@ std::string oracle_dir(const std::string& name) {
 
 std::string demo_dir() {
   return std::string(CAIRN_SOURCE_DIR) + "/models/cairn-demo";
+}
+
+std::string mlx_dir(const std::string& folder) {
+  const char* root = std::getenv("CAIRN_ORACLES");
+  return root == nullptr ? "" : std::string(root) + "/models/" + folder;
+}
+
+std::string test_name(std::string folder) {
+  for (char& c : folder) c = c == '-' || c == '/' ? '_' : c;
+  return folder;
 }
 
 TempDir::TempDir() : path_(::testing::TempDir() + "cairn-model-XXXXXX") {

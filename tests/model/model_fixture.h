@@ -19,6 +19,17 @@ namespace cairn::testing {
 std::string oracle_dir(const std::string& name);  // tests/data/oracles/<name>
 std::string demo_dir();
 
+// Folders that MLX's own quantiser wrote, among the oracles named by CAIRN_ORACLES.
+inline constexpr const char* kMlxFolders[] = {"llama/mlx-q4-g32",
+                                              "llama/mlx-q8-g64",
+                                              "qwen3/mlx-mixed",
+                                              "qwen3/mlx-q4-g64",
+                                              "qwen3/mlx-q8-g32"};
+// Where such a folder is; "" when CAIRN_ORACLES is unset.
+std::string mlx_dir(const std::string& folder);
+// `folder` as part of a test's name.
+std::string test_name(std::string folder);
+
 // A folder that is removed with its contents at the end.
 class TempDir {
  public:

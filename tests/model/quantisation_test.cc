@@ -169,6 +169,21 @@ Converted convert_demo(DType dtype, WeightFormat format, const TempDir& folder) 
   return {path, convert_to_safetensors(*demo, path, options).value().n_bytes};
 }
 
+struct MeasuredType {
+  Quality quality;
+  uint64_t n_bytes = 0;  // of the weights
+};
+
+// The demo as a GGUF file of this type against itself.
+MeasuredType measure_type(const TypeCase& type,
+                          const std::vector<Conversation>& conversations,
+                          const std::vector<std::vector<float>>& wanted) {
+  const TempDir folder;
+  const Converted gguf = convert_demo(type.dtype, WeightFormat::kGguf, folder);
+  const auto found = conversation_logits(gguf.path, conversations);
+  return {measure(conversations, wanted, found), gguf.n_bytes};
+}
+
 TEST(Quantisation, GoldenRepliesAndDistributionsStayWithinTheBoundsOfTheType) {
   // The short prompts: an eighth of the positions, two fifths of the replies.
   const auto conversations = golden_conversations(120);
@@ -176,10 +191,7 @@ TEST(Quantisation, GoldenRepliesAndDistributionsStayWithinTheBoundsOfTheType) {
   const auto wanted = conversation_logits(demo_dir(), conversations);
   for (const TypeCase& type : kTypes) {
     SCOPED_TRACE(to_string(type.dtype));
-    const TempDir folder;
-    const Converted gguf = convert_demo(type.dtype, WeightFormat::kGguf, folder);
-    const Quality quality =
-        measure(conversations, wanted, conversation_logits(gguf.path, conversations));
+    const Quality quality = measure_type(type, conversations, wanted).quality;
     expect_within_bounds(type, quality);
     RecordProperty(std::string(to_string(type.dtype)),
                    fmt::format("mean KL {:.3g}, lead moves by {:.3g}, {} replies kept",
@@ -234,12 +246,9 @@ TEST(SoakQuantisation, PrintsTheTable) {
   const auto wanted = conversation_logits(demo_dir(), conversations);
   for (const TypeCase& type : kTypes) {
     SCOPED_TRACE(to_string(type.dtype));
-    const TempDir folder;
-    const Converted gguf = convert_demo(type.dtype, WeightFormat::kGguf, folder);
-    const Quality quality =
-        measure(conversations, wanted, conversation_logits(gguf.path, conversations));
+    const auto [quality, n_bytes] = measure_type(type, conversations, wanted);
     expect_within_bounds(type, quality);
-    std::puts(table_row(type, gguf.n_bytes, conversations.size(), quality).c_str());
+    std::puts(table_row(type, n_bytes, conversations.size(), quality).c_str());
   }
 }
 
