@@ -184,8 +184,8 @@ int run_cache(int argc, const char* const* argv) {
   const int skipped = verb.empty() ? 0 : 1;
   if (const auto status = arguments.parse(argc - skipped, argv + skipped)) return *status;
   if (verb != "ls" && verb != "stat" && verb != "verify") {
-    std::fprintf(
-        stderr, "cairn cache: unknown verb \"%s\"; wanted ls, stat or verify\n", verb.c_str());
+    const std::string fault = verb.empty() ? "a verb is missing" : "unknown verb \"" + verb + "\"";
+    std::fprintf(stderr, "cairn cache: %s; wanted ls, stat or verify\n", fault.c_str());
     return kExitUsage;
   }
   const SystemClock clock;

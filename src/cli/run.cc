@@ -66,6 +66,7 @@ int run_run(int argc, const char* const* argv) {
   RunFlags flags;
   Arguments arguments("run", "Answer one prompt or conversation and print the reply.");
   flags.local.declare(arguments, "");
+  arguments.text("PROMPT", &flags.prompt, "What the user says, in quotes; the same as --prompt");
   arguments.text("--prompt", &flags.prompt, "What the user says");
   arguments.text("--messages", &flags.messages, "File with a list of messages");
   arguments.text(
@@ -82,7 +83,9 @@ int run_run(int argc, const char* const* argv) {
   arguments.flag("--json", &flags.json, "Print text and usage as one JSON object");
   if (const auto status = arguments.parse(argc, argv)) return *status;
   if (flags.prompt.empty() == flags.messages.empty()) {
-    std::fprintf(stderr, "cairn run: give either --prompt TEXT or --messages FILE\n");
+    std::fprintf(
+        stderr,
+        "cairn run: give either a prompt in quotes (or --prompt TEXT) or --messages FILE\n");
     return kExitUsage;
   }
   const Status status = run(std::move(flags));

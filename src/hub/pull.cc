@@ -20,7 +20,7 @@ namespace {
 
 constexpr uint64_t kLargeBytes = uint64_t{8} << 20;
 
-// One pull, step by step. Holds the folder's lock.
+// One pull, step by step. Holds the folder's lock once the hub has said what is to be fetched.
 class Pull {
  public:
   Pull(const ModelName& name,
@@ -225,8 +225,8 @@ Result<PullReport> Pull::report() {
 }
 
 Result<PullReport> Pull::run() {
+  CAIRN_RETURN_IF_ERROR(list_files());  // a name that the hub does not know leaves no folder behind
   CAIRN_RETURN_IF_ERROR(lock());
-  CAIRN_RETURN_IF_ERROR(list_files());
   CAIRN_RETURN_IF_ERROR(find_missing());
   CAIRN_RETURN_IF_ERROR(check_space());
   CAIRN_RETURN_IF_ERROR(fetch_missing());

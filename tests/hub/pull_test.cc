@@ -286,6 +286,7 @@ TEST_F(PullTest, ErrorsOfTheHubAreSaidInWords) {
   const Status with_token = answer(401, "");
   EXPECT_THAT(with_token.message(), HasSubstr("not accepted"));
   EXPECT_THAT(with_token.message(), ::testing::Not(HasSubstr("hf_x")));
+  EXPECT_FALSE(std::filesystem::exists(places_.models_dir)) << "nothing came, nothing is left";
 }
 
 TEST_F(PullTest, BusyServersAreAskedAgainWithGrowingPauses) {

@@ -100,6 +100,7 @@ TEST(Commands, UsageErrorsExitWith2AndNameTheWayOut) {
       {{"template", "--model", "demo"}, 2, {"--messages", "--jsonl"}},
       {{"bench", "--model", "demo", "--prefill", "1,x"}, 2, {"--prefill", "x"}},
       {{"inspect"}, 2, {"PATH"}},
+      {{"cache"}, 2, {"a verb is missing", "ls, stat or verify"}},
       {{"cache", "shake"}, 2, {"shake", "ls, stat or verify"}},
   });
 }
@@ -414,6 +415,14 @@ TEST(Commands, RunAnswersAndChatFindsItsCacheAgain) {
   EXPECT_EQ(streamed.status, 0) << streamed.err;
   EXPECT_EQ(streamed.out, goldens.at("conversations")[0].at("expected").get<std::string>() + "\n");
   EXPECT_THAT(streamed.err, HasSubstr("cache store: " + folder.path() + "/cairn"));
+  const Words asked = {"run", "--model", "demo", "--store", "none", "--temperature", "0"};
+  const auto said = [&](Words question) {
+    question.insert(question.begin(), asked.begin(), asked.end());
+    return run_cairn(question).out;
+  };
+  EXPECT_THAT(said({"Hi there!"}),
+              ::testing::AllOf(::testing::Not(""), said({"--prompt", "Hi there!"})));
+
   Words again = run;
   again.insert(again.end(), {"--json", "--restore", "always"});
   const Json answer = run_json(again, options);
