@@ -128,7 +128,7 @@ Attempt try_once(HttpClient& client,
   Attempt attempt;
   if (!part.can_resume()) attempt.status = part.start_anew();
   if (!attempt.status.is_ok()) return attempt;
-  HttpRequest request;
+  HttpGet request;
   request.url = task.url;
   request.begin_byte = part.n_bytes();
   request.if_range = part.resume_tag();
@@ -214,7 +214,7 @@ Result<std::string> fetch_text(HttpClient& client,
   TextSink sink(what, max_bytes);
   CAIRN_RETURN_IF_ERROR(with_retries(settings.retry, observer, [&] {
     Attempt attempt;
-    HttpRequest request;
+    HttpGet request;
     request.url = url;
     const auto head = client.get(request, sink);
     attempt.status = head.is_ok() ? status_of(*head, what, !settings.http.token.empty())

@@ -199,13 +199,10 @@ struct HttpClient::Impl {
   explicit Impl(HttpOptions http_options)
       : options(std::move(http_options)), easy(curl_easy_init()) {}
 
-  void set_up(const HttpRequest& request, const std::string& url, Exchange* exchange);
+  void set_up(const HttpGet& request, const std::string& url, Exchange* exchange);
   Status failure(CURLcode code, const std::string& url, const Exchange& exchange);
   // One request, no redirect followed; where it leads, if anywhere, in `next`.
-  Status hop(const HttpRequest& request,
-             const std::string& url,
-             Exchange* exchange,
-             std::string* next);
+  Status hop(const HttpGet& request, const std::string& url, Exchange* exchange, std::string* next);
 
   HttpOptions options;
   CurlEasy easy;
@@ -218,9 +215,7 @@ HttpClient::HttpClient(HttpOptions options) : impl_(std::make_unique<Impl>(std::
 
 HttpClient::~HttpClient() = default;
 
-void HttpClient::Impl::set_up(const HttpRequest& request,
-                              const std::string& url,
-                              Exchange* exchange) {
+void HttpClient::Impl::set_up(const HttpGet& request, const std::string& url, Exchange* exchange) {
   CURL* const c = easy.get();
   curl_easy_reset(c);  // options alone: connections are kept
   set(c, CURLOPT_URL, url.c_str());
@@ -285,7 +280,7 @@ Status HttpClient::Impl::failure(CURLcode code, const std::string& url, const Ex
   return may_pass(code) ? Status::overloaded(text) : Status::io(text);
 }
 
-Status HttpClient::Impl::hop(const HttpRequest& request,
+Status HttpClient::Impl::hop(const HttpGet& request,
                              const std::string& url,
                              Exchange* exchange,
                              std::string* next) {
@@ -309,7 +304,7 @@ Status HttpClient::Impl::hop(const HttpRequest& request,
   return Status::ok();
 }
 
-Result<HttpHead> HttpClient::get(const HttpRequest& request, HttpSink& sink) {
+Result<HttpHead> HttpClient::get(const HttpGet& request, HttpSink& sink) {
   HttpHead head;
   std::string url = request.url;
   if (!impl_->easy) return Status::internal("libcurl cannot be started");

@@ -30,7 +30,7 @@ struct HttpOptions {
   std::function<bool()> is_stopped = [] { return false; };
 };
 
-struct HttpRequest {
+struct HttpGet {
   std::string url;
   uint64_t begin_byte = 0;  // of the body wanted; 0: all of it, without a Range header
   std::string if_range;     // with begin_byte: the entity tag that the first part had
@@ -83,7 +83,7 @@ class HttpClient {
   // ever reached, so that a machine without network says so at once; a certificate that does not
   // hold), kInvalidArgument (the address), kCorruption (a redirect that is not followed),
   // kCancelled, and those of `sink`.
-  Result<HttpHead> get(const HttpRequest& request, HttpSink& sink);
+  Result<HttpHead> get(const HttpGet& request, HttpSink& sink);
 
  private:
   struct Impl;

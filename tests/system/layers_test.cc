@@ -129,4 +129,27 @@ TEST(Layers, EnvironmentIsReadInOnePlace) {
   }
 }
 
+// Two types of one name in one program are undefined behaviour that no tool has to report: an
+// inline function of one takes the place of the other's.
+TEST(Layers, TypesOfHeadersHaveNamesOfTheirOwn) {
+  const std::regex scope(R"(^namespace ([\w:]+) \{)");
+  const std::regex type(
+      R"(^(?:struct|class|enum class) (?:CAIRN_\w+\(.*\) )?(\w+)(?: final)?(?: :.*)? \{)");
+  std::map<std::string, std::string> homes;  // qualified name -> header
+  for (const auto& entry : fs::recursive_directory_iterator(fs::path(CAIRN_SOURCE_DIR) / "src")) {
+    if (entry.path().extension() != ".h") continue;
+    std::string inside;
+    std::ifstream in(entry.path());
+    for (std::string line; std::getline(in, line);) {
+      std::smatch match;
+      if (std::regex_search(line, match, scope)) inside = match[1].str();
+      if (!std::regex_search(line, match, type)) continue;
+      const std::string name = inside + "::" + match[1].str();
+      const auto [home, is_new] = homes.emplace(name, entry.path().string());
+      EXPECT_TRUE(is_new) << name << " is in " << home->second << " and in " << entry.path();
+    }
+  }
+  EXPECT_GT(homes.size(), 200U);
+}
+
 }  // namespace
