@@ -22,22 +22,35 @@ void rehash(std::vector<std::byte>* bytes) {
   store_le<uint64_t>(bytes->data() + at, xxh3_64(std::span(*bytes).first(at)));
 }
 
+// The records of an anchor, all but the last one full.
+void add_anchor_records(uint32_t n_records, uint32_t n_last, ObjectHeader* header) {
+  PageKey parent;
+  for (uint32_t r = 0; r < n_records; ++r) {
+    PageRecord record{{}, std::vector<TokenId>(r + 1 < n_records ? kMaxObjectPageTokens : n_last)};
+    record.key = chain_key(parent, record.tokens);
+    parent = record.key;
+    header->pages.push_back(std::move(record));
+  }
+}
+
 // A valid object of the shapes that the input names, then damaged where it says.
 std::vector<std::byte> from_recipe(std::span<const std::byte> recipe, uint64_t* file_bytes) {
   const auto at = [&](size_t i) {
     return i < recipe.size() ? static_cast<uint32_t>(recipe[i]) : 0U;
   };
   ObjectHeader header;
-  header.kind = at(0) % 2 == 0 ? ObjectKind::kRun : ObjectKind::kLeaf;
+  header.kind = *object_kind(static_cast<uint8_t>(1 + at(0) % 3));
   const uint32_t page_tokens = 16 * (1 + at(1) % 4);
-  for (uint32_t g = 0; g <= at(2) % 3; ++g) {
+  const bool is_anchor = header.kind == ObjectKind::kAnchor;
+  if (is_anchor) add_anchor_records(1 + at(7) % 4, 1 + at(8), &header);
+  for (uint32_t g = 0; !is_anchor && g <= at(2) % 3; ++g) {
     const RowEncoding encoding = (at(3) + g) % 2 == 0 ? RowEncoding::kF32 : RowEncoding::kBf16;
     header.layouts.push_back(
         {encoding, 1 + at(4) % 5, 1 + at(5) % 4, 2 * (1 + at(6) % 20), page_tokens});
   }
   const uint32_t n_pages = header.kind == ObjectKind::kLeaf ? 1 : 1 + at(7) % 32;
   PageKey parent;
-  for (uint32_t p = 0; p < n_pages; ++p) {
+  for (uint32_t p = 0; !is_anchor && p < n_pages; ++p) {
     const uint32_t n_tokens =
         header.kind == ObjectKind::kLeaf ? 1 + at(8) % (page_tokens - 1) : page_tokens;
     PageRecord page{{}, std::vector<TokenId>(n_tokens, at(9) + p)};

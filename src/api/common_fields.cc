@@ -113,12 +113,13 @@ void read_stream_options(JsonFields& fields, CommonSettings* out) {
   if (nested.has_failed()) fields.fail(nested.error().param, nested.error().message);
 }
 
-void read_cairn(JsonFields& fields, GenerationRequest* out) {
+void read_cairn(JsonFields& fields, CommonSettings* settings) {
   const Json* object = fields.find("cairn");
   if (object == nullptr) return;
   if (!object->is_object()) return fields.fail("cairn", "cairn must be an object");
   constexpr std::string_view kLater = "not in this version; leave it out";
   JsonFields nested(*object, "cairn.");
+  GenerationRequest* out = &settings->generation;
   nested.read("no_store", &out->no_store);
   std::string restore = "auto";
   nested.read("restore", &restore);
@@ -130,7 +131,7 @@ void read_cairn(JsonFields& fields, GenerationRequest* out) {
     nested.fail("restore",
                 fmt::format("cairn.restore is \"{:.40}\", wanted auto, always or never", restore));
   }
-  nested.require_neutral("anchors", {Json(false)}, kLater);
+  nested.read("anchors", &settings->anchors);
   nested.require_neutral("proposals", {Json(false), Json("none"), Json::array()}, kLater);
   nested.require_neutral("priority", {Json(0)}, kLater);
   nested.refuse_unknown();
@@ -173,7 +174,7 @@ void read_common(JsonFields& fields, const ServedModel& model, CommonSettings* o
   read_sampling(fields, model, &out->generation.sampling);
   read_stop(fields, &out->stop);
   read_stream_options(fields, out);
-  read_cairn(fields, &out->generation);
+  read_cairn(fields, out);
   fields.read("n", &out->n, 1, kMaxChoices);
   fields.read("max_tokens", &out->generation.max_tokens, out->min_max_tokens, UINT32_MAX);
   fields.read("ignore_eos", &out->generation.ignore_stop_ids);

@@ -29,6 +29,7 @@ struct CommonSettings {
   uint32_t min_max_tokens = 1;  // 0 where a prompt may be scored without a reply
   bool stream = false;
   bool include_usage = false;
+  bool anchors = true;  // texts that are known keep the ids they have
 };
 
 void read_common(JsonFields& fields, const ServedModel& model, CommonSettings* out);

@@ -48,6 +48,15 @@ void read_chat_fields(JsonFields& fields, CommonSettings* settings, ChatFields* 
   fields.refuse_unknown();
 }
 
+AnchoredPrompt encode_prompt(const ServedModel& model,
+                             std::string_view text,
+                             const CommonSettings& settings) {
+  if (settings.anchors) return encode_anchored(model, "", text);
+  AnchoredPrompt prompt;
+  prompt.ids = model.tokenizer->encode(text, false);
+  return prompt;
+}
+
 }  // namespace
 
 PrepareResult prepare_chat(std::string_view body, const ModelList& models, int64_t now_unix) {
@@ -92,9 +101,11 @@ PrepareResult prepare_chat(std::string_view body, const ModelList& models, int64
   request.stream = settings.stream;
   request.include_usage = settings.include_usage;
   request.choices_per_prompt = settings.n;
-  std::vector<TokenId> prompt = model->tokenizer->encode(*rendered, false);
-  request.prompt_ids_hash = prompt_ids_hash(prompt);
-  if (auto error = add_choices(settings, *model, std::move(prompt), "messages", &request))
+  AnchoredPrompt prompt = encode_prompt(*model, *rendered, settings);
+  request.prompt_ids_hash = prompt_ids_hash(prompt.ids);
+  request.n_anchored = prompt.n_anchored;
+  if (!settings.generation.no_store) request.anchor_basis = std::move(prompt.basis);
+  if (auto error = add_choices(settings, *model, std::move(prompt.ids), "messages", &request))
     return std::move(*error);
   request.prepare_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "api/anchored_prompt.h"
 #include "api/api_error.h"
 #include "api/served_model.h"
 #include "engine/request.h"
@@ -29,6 +30,8 @@ struct PreparedRequest {
   std::vector<std::string> echo_texts;  // one a prompt, when echo is set
   uint32_t choices_per_prompt = 1;      // choice i belongs to prompt i / choices_per_prompt
   std::string prompt_ids_hash;          // of the first prompt
+  size_t n_anchored = 0;                // ids at the prompt's front that came from a text anchor
+  std::shared_ptr<const AnchorBasis> anchor_basis;  // null: its replies become no anchors
   double prepare_ms = 0;
 };
 

@@ -21,6 +21,7 @@ struct Choice {
   Detokenizer offsets;  // the same text without what stop strings hold back, to count in
   std::string collected;
   std::vector<LoggedToken> logged;  // with logprobs only
+  std::vector<TokenId> ids;         // without a stop id
   size_t text_offset = 0;           // legacy logprobs: code points before the next token
   std::string finish_reason;        // empty while running
   RequestUsage usage;
@@ -87,7 +88,10 @@ struct Reply::Impl {
   // Takes a token's text; returns the certain part of it.
   std::string take(Choice& choice, const GeneratedToken& token) {
     std::string text;
-    if (!token.is_stop) text = choice.text.append(token.id);
+    if (!token.is_stop) {
+      text = choice.text.append(token.id);
+      choice.ids.push_back(token.id);
+    }
     if (want_logprobs && !token.is_stop) log(choice, token, /*has_logprob=*/true);
     ++choice.n_tokens;
     if (choice.text.is_stopped()) {
@@ -112,6 +116,7 @@ struct Reply::Impl {
     }
     totals.prepare_ms = request.prepare_ms;
     totals.prompt_ids_hash = request.prompt_ids_hash;
+    totals.n_anchored = request.n_anchored;
     totals.choices_per_prompt = request.choices_per_prompt;
     return totals;
   }
@@ -180,6 +185,13 @@ std::string Reply::on_finished(size_t index, FinishReason reason, const RequestU
 
 bool Reply::wants_cancel(size_t index) const {
   return impl_->choices[index].is_cancel_due;
+}
+
+std::optional<Anchor> Reply::anchor(size_t index) const {
+  const PreparedRequest& request = impl_->request;
+  const Choice& choice = impl_->choices[index];
+  if (request.anchor_basis == nullptr) return std::nullopt;
+  return anchor_of_reply(*request.anchor_basis, *request.model, choice.ids, choice.collected);
 }
 
 bool Reply::is_complete() const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,8 @@ class Reply {
   std::string on_token(size_t choice, const GeneratedToken& token);
   std::string on_finished(size_t choice, FinishReason reason, const RequestUsage& usage);
   bool wants_cancel(size_t choice) const;
+  // Of a choice that has finished: what its text is to be known by when a client sends it back.
+  std::optional<Anchor> anchor(size_t choice) const;
 
   bool is_complete() const;  // every choice has finished
   // After the last choice: usage chunk (when asked for) and "data: [DONE]\n\n".

@@ -74,7 +74,7 @@ Json cairn_usage(const UsageTotals& totals, const ReuseReport& reuse, uint64_t c
                    {"disk", reuse.disk_tokens},
                    {"remote", 0},
                    {"computed", computed}};
-  out["anchored_tokens"] = 0;
+  out["anchored_tokens"] = totals.n_anchored;
   out["prompt_ids_hash"] = totals.prompt_ids_hash;
   out["ms"] = {{"queue", milliseconds(first.queue_ms)},
                {"prepare", milliseconds(totals.prepare_ms)},

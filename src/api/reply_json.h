@@ -35,6 +35,7 @@ struct UsageTotals {
   std::vector<RequestUsage> per_choice;
   double prepare_ms = 0;
   std::string prompt_ids_hash;
+  size_t n_anchored = 0;  // of the first prompt
 };
 
 // OpenAI's usage object with Cairn's under "cairn" (DESIGN.md section 6). Times and the miss are

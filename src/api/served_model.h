@@ -3,9 +3,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/hash.h"
+#include "cache/anchor_table.h"
 #include "cache/token.h"
 #include "engine/request.h"
 #include "text/chat_format.h"
@@ -25,6 +28,11 @@ struct ServedModel {
   std::vector<TokenId> stop_ids;  // end tokens of config and generation_config
   SamplingParams defaults;        // from generation_config; what a request leaves out
   int64_t created_unix = 0;
+
+  // Text anchors (api/anchored_prompt.h); null: texts are always tokenised.
+  std::shared_ptr<AnchorTable> anchors;
+  Digest anchor_scope;
+  std::optional<TokenId> end_of_turn;
 };
 
 }  // namespace cairn

@@ -145,6 +145,12 @@ Digest Sha256::finish() {
   return digest;
 }
 
+Sha256 Sha256::copy() const {
+  Sha256 other;
+  CAIRN_CHECK(EVP_MD_CTX_copy_ex(other.context_->evp, context_->evp) == 1);
+  return other;
+}
+
 struct Sha1::Context : EvpState {
   Context() : EvpState(EVP_sha1()) {}
 };

@@ -27,7 +27,7 @@ struct DigestHash {
 std::string to_hex(const Digest& digest);
 std::optional<Digest> digest_from_hex(std::string_view hex);
 
-// Incremental SHA-256 (OpenSSL EVP). Value semantics are not needed; reset() starts anew.
+// Incremental SHA-256 (OpenSSL EVP).
 class Sha256 {
  public:
   Sha256();
@@ -46,6 +46,8 @@ class Sha256 {
   Sha256& update_field(std::string_view text);
   // Ends the message and makes the object ready for the next one.
   Digest finish();
+  // Another message that begins like this one.
+  Sha256 copy() const;
 
  private:
   struct Context;

@@ -186,6 +186,10 @@ void PrefixTree::prune(CacheNode* node) {
   }
 }
 
+uint64_t PrefixTree::tick() {
+  return ++impl_->tick;
+}
+
 void PrefixTree::touch(CacheNode* node) {
   const uint64_t now = ++impl_->tick;
   for (CacheNode* n = node; n != nullptr; n = n->parent) n->last_use = now;

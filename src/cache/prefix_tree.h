@@ -163,6 +163,9 @@ class PrefixTree {
   // Marks a use now, on the node and all ancestors. Cost: O(depth).
   void touch(CacheNode* node);
 
+  // The time of the latest use; each call is a use of something that is no node.
+  uint64_t tick();
+
   // --- state of a node
   void lease(CacheNode* node);
   void unlease(CacheNode* node);                              // does not prune

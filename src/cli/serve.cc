@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#include "api/anchored_prompt.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "cli/arguments.h"
@@ -21,7 +22,8 @@ constexpr std::chrono::seconds kFlushLimit{10};
 
 struct ServeFlags {
   std::vector<std::string> models;  // PATH or NAME=PATH
-  std::string host = "127.0.0.1", unix_path, api_key_file, template_file, log_level = "info";
+  std::string host = "127.0.0.1", unix_path, api_key_file, template_file, log_level = "info",
+              anchors = "on";
   uint64_t port = 8080, batch = 8;
   std::optional<uint64_t> ctx;
   ComputeFlags compute;
@@ -76,6 +78,12 @@ Result<std::shared_ptr<const ServedModel>> add_model(Engine& engine,
            options.context_tokens,
            backend.numerics_version());
   served->engine_index = engine.add_model(std::move(loaded.model), options);
+  if (flags.anchors == "on" && served->chat) {
+    served->anchors = engine.anchors();
+    served->anchor_scope =
+        anchor_scope(engine.cache_root(served->engine_index), *served->tokenizer);
+    served->end_of_turn = end_of_turn(*served->chat, *served->tokenizer);
+  }
   return std::shared_ptr<const ServedModel>(std::move(served));
 }
 
@@ -165,6 +173,11 @@ int run_serve(int argc, const char* const* argv) {
                  "File with accepted keys, one a line; default: no key wanted");
   arguments.text(
       "--template", &flags.template_file, "Chat template file in place of the models' own");
+  arguments.choice(
+      "--anchors",
+      &flags.anchors,
+      {"on", "off"},
+      "Whether a conversation that comes back as text keeps the tokens it was made of");
   arguments.choice(
       "--log-level", &flags.log_level, {"debug", "info", "warning", "error"}, "What to log");
   flags.compute.declare(arguments);

@@ -124,6 +124,10 @@ uint32_t Engine::add_model(std::unique_ptr<Model> model, const EngineModelOption
   return impl_->loop.add_model(std::move(model), chosen);
 }
 
+RootKey Engine::cache_root(uint32_t index) const {
+  return impl_->loop.cache().root_key_of(impl_->loop.runner(index).root_index);
+}
+
 const Model& Engine::model(uint32_t index) const {
   return *impl_->loop.runner(index).model;
 }
@@ -187,6 +191,16 @@ void Engine::flush(std::function<void(FlushReport)> done) {
   // The message is lost when it is refused, so `done` stays here too.
   if (impl_->inbox.push(FlushMessage{done})) return;
   done(failed_flush(Status::overloaded("the engine has stopped or takes no more messages")));
+}
+
+const std::shared_ptr<AnchorTable>& Engine::anchors() const {
+  return impl_->loop.cache().anchors();
+}
+
+void Engine::keep_anchor(uint32_t model, Anchor anchor) {
+  anchors()->add(anchor);
+  // When the inbox is full it is not written, which costs one look-up after a restart.
+  static_cast<void>(impl_->inbox.push(AnchorMessage{model, std::move(anchor)}));
 }
 
 void Engine::stats(std::function<void(EngineStats)> done) {
@@ -266,6 +280,10 @@ void Engine::Impl::handle(EngineMessage& message) {
     void operator()(FlushMessage& m) { impl.loop.flush(std::move(m.done)); }
 
     void operator()(StatsMessage& m) { m.done(impl.loop.stats()); }
+
+    void operator()(AnchorMessage& m) {
+      impl.loop.cache().keep_anchor(impl.loop.runner(m.model).root_index, m.anchor);
+    }
 
     void operator()(StoreMessage& m) { impl.loop.on_reply(std::move(m.reply)); }
 

@@ -61,6 +61,8 @@ class Engine {
   ~Engine();  // stop()
 
   uint32_t add_model(std::unique_ptr<Model> model, const EngineModelOptions& options);
+  // What names the cache of a model, its weights, numerics and geometry.
+  RootKey cache_root(uint32_t index) const;
   const Model& model(uint32_t index) const;
   uint32_t context_tokens(uint32_t index) const;
 
@@ -79,6 +81,9 @@ class Engine {
   // Frees its place within one step or chunk; the prefilled prefix stays. Unknown ids are ignored.
   void cancel(uint64_t request_id);
   void flush(std::function<void(FlushReport)> done);
+  // Ids of known texts. Kept and found at once; keep_anchor() also writes behind to the store.
+  const std::shared_ptr<AnchorTable>& anchors() const;
+  void keep_anchor(uint32_t model, Anchor anchor);
   void stats(std::function<void(EngineStats)> done);
 
   // Refuses new requests, lets running ones end until `deadline`, cancels the rest, flushes

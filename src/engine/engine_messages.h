@@ -30,6 +30,11 @@ struct StatsMessage {
   std::function<void(EngineStats)> done;
 };
 
+struct AnchorMessage {
+  uint32_t model = 0;
+  Anchor anchor;
+};
+
 // From the disk threads; never refused.
 struct StoreMessage {
   StoreReply reply;
@@ -46,6 +51,7 @@ using EngineMessage = std::variant<SubmitMessage,
                                    CancelMessage,
                                    FlushMessage,
                                    StatsMessage,
+                                   AnchorMessage,
                                    StoreMessage,
                                    DrainMessage,
                                    StopMessage>;

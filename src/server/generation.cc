@@ -49,6 +49,7 @@ void Generation::start(PrepareResult prepared) {
     return exchange_->respond(error_response(*error));
   auto& request = std::get<PreparedRequest>(prepared);
   reply_ = std::make_unique<Reply>(request);
+  model_ = request.model->engine_index;
   is_streaming_ = request.stream;
   exchange_->set_on_abort([self = weak_from_this()] {
     if (const auto generation = self.lock()) {
@@ -108,6 +109,7 @@ void Generation::handle(Event event) {
     if (finished.reason == FinishReason::kCancelled && !reply_->wants_cancel(event.choice))
       return fail(Status::cancelled("the server is shutting down; the reply was cut off"));
     out = reply_->on_finished(event.choice, finished.reason, finished.usage);
+    if (auto anchor = reply_->anchor(event.choice)) engine_.keep_anchor(model_, std::move(*anchor));
   }
   exchange_->append(std::move(out));
   if (!reply_->is_complete()) return;

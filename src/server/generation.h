@@ -61,6 +61,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   const std::shared_ptr<Exchange> exchange_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::unique_ptr<Reply> reply_;
+  uint32_t model_ = 0;  // the engine's index
   std::vector<uint64_t> request_ids_;
   bool is_streaming_ = false;
   bool has_first_token_ = false;

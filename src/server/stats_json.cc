@@ -12,6 +12,7 @@ Json stats_json(const EngineStats& stats) {
                    {"nodes", c.nodes},
                    {"resident_pages", c.resident_pages},
                    {"dirty_pages", c.dirty_pages},
+                   {"anchors", c.anchors},
                    {"evicted_pages", c.evicted_pages},
                    {"dropped_dirty", c.dropped_dirty}};
   out["disk"] = {{"enabled", c.disk_enabled},

@@ -10,8 +10,6 @@ namespace cairn {
 
 namespace {
 
-// Recency is written at least so often when it changed; losing it costs only eviction order.
-constexpr std::chrono::seconds kUseInterval{5};
 // Dead records that are not worth a rewrite of the log.
 constexpr uint64_t kDeadRecordsMin = 4096;
 // A record in the log without keys or ids, rounded up.
@@ -30,13 +28,18 @@ void TieredCache::Impl::describe_root(uint32_t root_index) {
 
 void TieredCache::Impl::attach_found(std::vector<ObjectEntry> objects) {
   std::set<uint32_t> found;
+  std::vector<DiskObject*> attached;
   for (ObjectEntry& entry : objects) {
     const uint32_t root_index = tree.add_root(entry.root);
     root_state(root_index);
     found.insert(root_index);
-    index.add_found(root_index, std::move(entry));
+    if (entry.kind == ObjectKind::kAnchor) {
+      if (DiskObject* anchor = attach_anchor(root_index, std::move(entry)))
+        attached.push_back(anchor);
+    } else {
+      index.add_found(root_index, std::move(entry));
+    }
   }
-  std::vector<DiskObject*> attached;
   for (const uint32_t root_index : found) {
     for (DiskObject* object : index.attach_below(tree.root(root_index), page_tokens))
       attached.push_back(object);
@@ -65,7 +68,8 @@ void TieredCache::Impl::order_found(std::vector<DiskObject*> attached) {
     return a->last_use_unix != b->last_use_unix ? a->last_use_unix < b->last_use_unix
                                                 : a->id < b->id;
   });
-  for (const DiskObject* object : attached) {
+  for (DiskObject* object : attached) {
+    if (object->kind == ObjectKind::kAnchor) object->own_use = tree.tick();
     const auto it = std::find_if(
         object->nodes.rbegin(), object->nodes.rend(), [](auto* n) { return n != nullptr; });
     if (it != object->nodes.rend()) tree.touch(*it);
@@ -108,7 +112,7 @@ bool TieredCache::Impl::make_disk_room(const PendingWrite& write) {
   for (const auto& [ticket, pending] : writes) n_coming += pending.file_bytes;
   // Only what is less recent than the new pages may go: their own ancestors are at least as recent,
   // so making room never cuts the chain that is being written.
-  const uint64_t use = write.nodes.front()->last_use;
+  const uint64_t use = write.nodes.empty() ? tree.tick() : write.nodes.front()->last_use;
   while (n_coming > options.store_max_bytes || disk_bytes > options.store_max_bytes - n_coming) {
     // Pages of running sequences stay: what these compute next could not be written behind a hole.
     DiskObject* object =

@@ -115,7 +115,7 @@ void TieredCache::Impl::release_node(CacheNode* node) {
 }
 
 void TieredCache::Impl::update_other_bytes() {
-  const size_t n_other = tree.memory_bytes() + index.memory_bytes();
+  const size_t n_other = tree.memory_bytes() + index.memory_bytes() + anchors->memory_bytes();
   // Promises stand: what they need is never taken away by bookkeeping that grew meanwhile.
   const size_t n_promised = roots.empty() ? 0 : promised_bytes(0, 0);
   const size_t budget = options.ram_budget_bytes;

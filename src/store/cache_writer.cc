@@ -14,9 +14,6 @@ namespace cairn {
 
 namespace {
 
-// Commands in the writer's queue. Enough to keep it busy between two steps of the engine; while as
-// many are waiting, further pages gather into longer runs.
-constexpr size_t kWritesInFlight = 8;
 // Runs that could still grow leave the writer at most one command ahead.
 constexpr size_t kShortWritesInFlight = 2;
 // After a full disk, and after any other fault: tries in between would only cost time and log
@@ -86,8 +83,9 @@ PendingWrite TieredCache::Impl::plan_write(CacheNode* first) const {
     }
   }
   for (const CacheNode* node : write.nodes) write.lease_bytes += slot_bytes(*node);
+  write.record_bytes = record_bytes(write.nodes);
   write.file_bytes =
-      estimate_file_bytes(root, write.nodes.size(), page_tokens) + record_bytes(write.nodes);
+      estimate_file_bytes(root, write.nodes.size(), page_tokens) + write.record_bytes;
   return write;
 }
 
@@ -121,6 +119,7 @@ void TieredCache::Impl::pump_writes() {
       refuse_write(write);
     }
   }
+  pump_anchors(leaf_cutoff);
 }
 
 void TieredCache::Impl::refuse_write(const PendingWrite& write) {
@@ -167,7 +166,7 @@ void TieredCache::Impl::start_write(PendingWrite write) {
 void TieredCache::Impl::on_write(const WriteReply& reply) {
   const auto it = writes.find(reply.ticket);
   CAIRN_CHECK(it != writes.end(), "an answer to a write that was never asked for");
-  const PendingWrite write = std::move(it->second);
+  PendingWrite write = std::move(it->second);
   writes.erase(it);
   leased_to_writer -= write.lease_bytes;
   if (!reply.status.is_ok()) {
@@ -175,17 +174,20 @@ void TieredCache::Impl::on_write(const WriteReply& reply) {
     return;
   }
   is_write_failing = false;
-  index.add_written(write.root_index, write.kind, write.nodes, reply.file_bytes);
+  if (write.kind != ObjectKind::kAnchor) {
+    index.add_written(write.root_index, write.kind, write.nodes, reply.file_bytes);
+  }
   ++counters.objects_written;
   counters.bytes_written += reply.file_bytes;
   disk_bytes += reply.file_bytes;
-  count_log_record(record_bytes(write.nodes), false);
+  count_log_record(write.record_bytes, false);
   if (counters.unsynced_bytes == 0) sync_due = clock.now() + options.sync_interval;
   counters.unsynced_bytes += reply.file_bytes;
   for (PendingFlush& flush : flushes) {
     ++flush.report.n_objects;
     flush.report.n_bytes += reply.file_bytes;
   }
+  if (write.anchor) return on_anchor_written(std::move(write), reply.file_bytes);
   for (CacheNode* node : write.nodes) {
     tree.set_writing(node, false);
     remove_superseded(node);
@@ -268,7 +270,9 @@ void TieredCache::Impl::on_sync(const SyncReply& reply) {
 void TieredCache::Impl::pump_flushes() {
   for (size_t i = 0; i < flushes.size();) {
     PendingFlush& flush = flushes[i];
-    const bool is_written = !planner.has_ready_until(flush.serial) || !flush.report.status.is_ok();
+    const bool is_written =
+        (!planner.has_ready_until(flush.serial) && !has_new_anchors_until(flush.anchor_serial)) ||
+        !flush.report.status.is_ok();
     if (flush.phase == PendingFlush::Phase::kSyncing || !is_written) {
       ++i;
       continue;
@@ -308,6 +312,10 @@ TieredCache::Impl::TimePoint TieredCache::Impl::next_deadline() const {
     if (planner.has_ready_page()) deadline = std::max(now, paused_until);
     if (const auto leaf = planner.oldest_leaf()) {
       deadline = std::min(deadline, std::max(*leaf + options.leaf_delay, paused_until));
+    }
+    if (!new_anchors.empty()) {
+      const TimePoint due = new_anchors.front().idle_since + options.leaf_delay;
+      deadline = std::min(deadline, std::max(due, paused_until));
     }
   }
   if (counters.unsynced_bytes > 0 && n_syncs == 0) deadline = std::min(deadline, sync_due);

@@ -24,7 +24,7 @@ size_t memory_of(const ObjectEntry& entry) {
 
 // Whether the entry's ids are what its keys say, and of sizes this tree can hold.
 bool fits(const ObjectEntry& entry, uint32_t page_tokens) {
-  if (entry.pages.empty()) return false;
+  if (entry.pages.empty() || entry.kind == ObjectKind::kAnchor) return false;
   PageKey parent = entry.parent;
   for (const PageRecord& page : entry.pages) {
     const size_t n = page.tokens.size();
@@ -42,7 +42,7 @@ uint64_t DiskObject::last_use() const {
   for (const CacheNode* node : nodes) {
     if (node != nullptr) return node->last_use;
   }
-  return 0;
+  return own_use;
 }
 
 uint32_t DiskObject::depth() const {
@@ -87,7 +87,7 @@ DiskObject* DiskIndex::add_written(uint32_t root_index,
   return object;
 }
 
-void DiskIndex::add_found(uint32_t root_index, ObjectEntry entry) {
+DiskObject* DiskIndex::add_entry(uint32_t root_index, ObjectEntry entry) {
   auto made = std::make_unique<DiskObject>();
   made->root_index = root_index;
   made->kind = entry.kind;
@@ -97,8 +97,25 @@ void DiskIndex::add_found(uint32_t root_index, ObjectEntry entry) {
   DiskObject* object = add(std::move(made));
   n_pages_ += object->entry->pages.size();
   entry_bytes_ += memory_of(*object->entry);
-  waiting_.emplace(object->entry->parent, object);
   by_use_.insert(object);
+  return object;
+}
+
+void DiskIndex::add_found(uint32_t root_index, ObjectEntry entry) {
+  DiskObject* object = add_entry(root_index, std::move(entry));
+  waiting_.emplace(object->entry->parent, object);
+}
+
+DiskObject* DiskIndex::add_anchor(uint32_t root_index, ObjectEntry entry) {
+  DiskObject* object = add_entry(root_index, std::move(entry));
+  const bool is_new = anchors_.emplace(object->entry->key(), object).second;
+  CAIRN_CHECK(is_new, "an anchor was added twice");
+  return object;
+}
+
+DiskObject* DiskIndex::find_anchor(const PageKey& key) {
+  const auto it = anchors_.find(key);
+  return it == anchors_.end() ? nullptr : it->second;
 }
 
 bool DiskIndex::attach(DiskObject* object, CacheNode* parent, uint32_t page_tokens) {
@@ -170,6 +187,10 @@ ObjectEntry DiskIndex::entry_of(const DiskObject& object) const {
 
 std::vector<CacheNode*> DiskIndex::remove(DiskObject* object) {
   by_use_.erase(object);
+  if (object->kind == ObjectKind::kAnchor) {
+    const auto it = anchors_.find(object->entry->key());
+    if (it != anchors_.end() && it->second == object) anchors_.erase(it);
+  }
   if (object->entry != nullptr) {
     entry_bytes_ -= memory_of(*object->entry);
     const auto [begin, end] = waiting_.equal_range(object->entry->parent);

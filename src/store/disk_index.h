@@ -30,10 +30,11 @@ struct DiskObject {
   std::unique_ptr<ObjectEntry> entry;
   int64_t last_use_unix = 0;  // as found; the tree's recency replaces it
   uint64_t queued_use = 0;    // its place in the eviction order
+  uint64_t own_use = 0;       // of an anchor, which has no nodes to take it from
 
   bool is_reachable() const { return !nodes.empty(); }
 
-  // Of its most recent descendant; 0 when unreachable.
+  // Of its most recent descendant; 0 for a run or leaf that is unreachable.
   uint64_t last_use() const;
   uint32_t depth() const;
 };
@@ -55,6 +56,11 @@ class DiskIndex {
                           uint64_t file_bytes);
   // An object found on disk, not yet in the tree.
   void add_found(uint32_t root_index, ObjectEntry entry);
+
+  // An anchor, found or just published. One with this key must not be there.
+  DiskObject* add_anchor(uint32_t root_index, ObjectEntry entry);
+  // Null when there is none.
+  DiskObject* find_anchor(const PageKey& key);
 
   // Puts found objects that continue `parent` (a root or a full page) into the tree, and what
   // continues those. Objects whose ids do not fit their keys stay unreachable. Returns those that
@@ -90,6 +96,7 @@ class DiskIndex {
   };
 
   DiskObject* add(std::unique_ptr<DiskObject> object);
+  DiskObject* add_entry(uint32_t root_index, ObjectEntry entry);
   bool attach(DiskObject* object, CacheNode* parent, uint32_t page_tokens);
 
   PrefixTree& tree_;
@@ -98,6 +105,7 @@ class DiskIndex {
   size_t entry_bytes_ = 0;
   std::unordered_map<uint64_t, std::unique_ptr<DiskObject>> objects_;
   std::unordered_multimap<PageKey, DiskObject*, DigestHash> waiting_;  // unreachable, by parent
+  std::unordered_map<PageKey, DiskObject*, DigestHash> anchors_;
   std::set<DiskObject*, ByUse> by_use_;  // queued_use lags behind last_use(), as in the tree
 };
 

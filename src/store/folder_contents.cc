@@ -17,7 +17,7 @@ bool is_hex(std::string_view text) {
 }
 
 std::optional<std::pair<PageKey, ObjectKind>> parse_object_name(std::string_view name) {
-  for (const ObjectKind kind : {ObjectKind::kRun, ObjectKind::kLeaf}) {
+  for (const ObjectKind kind : {ObjectKind::kRun, ObjectKind::kLeaf, ObjectKind::kAnchor}) {
     const std::string suffix = "." + std::string(to_string(kind));
     if (name.size() != 64 + suffix.size() || !name.ends_with(suffix) || !is_hex(name.substr(0, 64)))
       continue;

@@ -65,11 +65,9 @@ size_t find_record(std::span<const std::byte> bytes, size_t offset) {
 Result<ObjectEntry> read_add(ByteReader& reader) {
   ObjectEntry entry;
   CAIRN_ASSIGN_OR_RETURN(const uint8_t kind, reader.u8("kind"));
-  if (kind != static_cast<uint8_t>(ObjectKind::kRun) &&
-      kind != static_cast<uint8_t>(ObjectKind::kLeaf)) {
-    return Status::unsupported(fmt::format("object kind {}", kind));
-  }
-  entry.kind = static_cast<ObjectKind>(kind);
+  const std::optional<ObjectKind> known = object_kind(kind);
+  if (!known) return Status::unsupported(fmt::format("object kind {}", kind));
+  entry.kind = *known;
   CAIRN_ASSIGN_OR_RETURN(entry.root, read_digest(reader, "root key"));
   CAIRN_ASSIGN_OR_RETURN(entry.parent, read_digest(reader, "parent key"));
   CAIRN_ASSIGN_OR_RETURN(entry.file_bytes, reader.u64("file size"));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/coding.h"
 
 namespace cairn {
@@ -52,6 +53,30 @@ Status check_layout(const PageLayout& layout, size_t group, uint32_t page_tokens
   return Status::ok();
 }
 
+// Every record of an anchor but the last one is full.
+Status check_anchor(const ObjectHeader& header) {
+  const size_t n_records = header.pages.size();
+  if (n_records < 1 || n_records > kMaxRunPages || !header.layouts.empty()) {
+    return Status::invalid_argument(
+        fmt::format("an anchor of {} records and {} cache groups, supported: 1 to {} and none",
+                    n_records,
+                    header.layouts.size(),
+                    kMaxRunPages));
+  }
+  for (size_t i = 0; i < n_records; ++i) {
+    const size_t n = header.pages[i].tokens.size();
+    const bool is_last = i + 1 == n_records;
+    if (n < 1 || n > kMaxObjectPageTokens || (!is_last && n != kMaxObjectPageTokens)) {
+      return Status::invalid_argument(
+          fmt::format("record {} of an anchor has {} token ids, a full one has {}",
+                      i,
+                      n,
+                      kMaxObjectPageTokens));
+    }
+  }
+  return Status::ok();
+}
+
 Status check_pages(const ObjectHeader& header) {
   const size_t n_pages = header.pages.size();
   const size_t n_pages_max = header.kind == ObjectKind::kLeaf ? 1 : kMaxRunPages;
@@ -74,6 +99,20 @@ Status check_pages(const ObjectHeader& header) {
     }
   }
   return Status::ok();
+}
+
+// The numbers of layouts and pages; `n_layers` over all groups.
+Status check_shape(const ObjectHeader& header, size_t* n_layers) {
+  if (header.kind == ObjectKind::kAnchor) return check_anchor(header);
+  if (header.layouts.empty() || header.layouts.size() > kMaxObjectGroups) {
+    return Status::invalid_argument(fmt::format(
+        "{} cache groups, supported: 1 to {}", header.layouts.size(), kMaxObjectGroups));
+  }
+  for (size_t g = 0; g < header.layouts.size(); ++g) {
+    CAIRN_RETURN_IF_ERROR(check_layout(header.layouts[g], g, header.layouts.front().page_tokens));
+    *n_layers += header.layouts[g].n_layers;
+  }
+  return check_pages(header);
 }
 
 uint64_t header_size(const ObjectHeader& header, size_t n_extents) {
@@ -164,7 +203,9 @@ Status read_body(ByteReader& reader, ObjectHeader* header) {
   CAIRN_ASSIGN_OR_RETURN(const uint32_t n_groups, reader.u32("group count"));
   CAIRN_ASSIGN_OR_RETURN(header->parent, read_digest(reader, "parent key"));
   CAIRN_ASSIGN_OR_RETURN(header->created_unix, reader.i64("created time"));
-  if (n_pages < 1 || n_pages > kMaxRunPages || n_groups < 1 || n_groups > kMaxObjectGroups) {
+  const uint32_t n_groups_min = header->kind == ObjectKind::kAnchor ? 0 : 1;
+  if (n_pages < 1 || n_pages > kMaxRunPages || n_groups < n_groups_min ||
+      n_groups > kMaxObjectGroups) {
     return Status::corruption(fmt::format("{} pages of {} groups, possible are 1 to {} and 1 to {}",
                                           n_pages,
                                           n_groups,
@@ -237,7 +278,22 @@ Result<Digest> read_digest(ByteReader& reader, std::string_view what) {
 }
 
 std::string_view to_string(ObjectKind kind) {
-  return kind == ObjectKind::kRun ? "run" : "leaf";
+  switch (kind) {
+    case ObjectKind::kRun:
+      return "run";
+    case ObjectKind::kLeaf:
+      return "leaf";
+    case ObjectKind::kAnchor:
+      return "anchor";
+  }
+  check_failed("kind", __FILE__, __LINE__, "unknown object kind");
+}
+
+std::optional<ObjectKind> object_kind(uint8_t number) {
+  for (const ObjectKind kind : {ObjectKind::kRun, ObjectKind::kLeaf, ObjectKind::kAnchor}) {
+    if (static_cast<uint8_t>(kind) == number) return kind;
+  }
+  return std::nullopt;
 }
 
 size_t packed_layer_bytes(const PageLayout& layout, uint32_t n_tokens) {
@@ -247,16 +303,8 @@ size_t packed_layer_bytes(const PageLayout& layout, uint32_t n_tokens) {
 }
 
 Status plan_object(ObjectHeader* header) {
-  if (header->layouts.empty() || header->layouts.size() > kMaxObjectGroups) {
-    return Status::invalid_argument(fmt::format(
-        "{} cache groups, supported: 1 to {}", header->layouts.size(), kMaxObjectGroups));
-  }
   size_t n_layers = 0;
-  for (size_t g = 0; g < header->layouts.size(); ++g) {
-    CAIRN_RETURN_IF_ERROR(check_layout(header->layouts[g], g, header->layouts.front().page_tokens));
-    n_layers += header->layouts[g].n_layers;
-  }
-  CAIRN_RETURN_IF_ERROR(check_pages(*header));
+  CAIRN_RETURN_IF_ERROR(check_shape(*header, &n_layers));
   const size_t n_extents = n_layers * header->pages.size();
   const uint64_t header_bytes = header_size(*header, n_extents);
   if (header_bytes > uint64_t{kMaxHeaderBlocks} * kHeaderBlockBytes) {
@@ -341,13 +389,13 @@ Result<ObjectHeader> decode_header(std::span<const std::byte> bytes,
     return Status::unsupported(
         fmt::format("seal {}, this program reads unsealed objects (0) only", prefix.seal));
   }
-  if (prefix.kind != static_cast<uint8_t>(ObjectKind::kRun) &&
-      prefix.kind != static_cast<uint8_t>(ObjectKind::kLeaf)) {
-    return Status::unsupported(
-        fmt::format("object kind {}, this program reads 1 (run) and 2 (leaf)", prefix.kind));
+  const std::optional<ObjectKind> kind = object_kind(prefix.kind);
+  if (!kind) {
+    return Status::unsupported(fmt::format(
+        "object kind {}, this program reads 1 (run), 2 (leaf) and 3 (anchor)", prefix.kind));
   }
   ObjectHeader header;
-  header.kind = static_cast<ObjectKind>(prefix.kind);
+  header.kind = *kind;
   header.header_bytes = prefix.header_bytes;
   ByteReader reader(hashed);
   CAIRN_RETURN_IF_ERROR(read_body(reader, &header));
@@ -370,6 +418,8 @@ Status check_header(const ObjectHeader& header) {
   const PageKey* parent = &header.parent;
   for (size_t i = 0; i < header.pages.size(); ++i) {
     const PageRecord& page = header.pages[i];
+    // An anchor's own key comes from its text, which is not in here.
+    if (header.kind == ObjectKind::kAnchor && i + 1 == header.pages.size()) break;
     if (chain_key(*parent, page.tokens) != page.key) {
       return Status::corruption(fmt::format(
           "key {} of page {} is not that of its parent and token ids", to_hex(page.key), i));

@@ -1,12 +1,14 @@
 // The bytes of one object on disk. docs/formats/object.md describes them field by field.
 //
 // An object is one file: a header of k x 4 KiB and a payload. It holds a run of 1..32 consecutive
-// pages of one chain, or one leaf with only its used strips. Little-endian; every length is checked
+// pages of one chain, or one leaf with only its used strips, or a text anchor: the token ids of a
+// text (cache/anchor_table.h), without a payload. Little-endian; every length is checked
 // against the file; an unknown version is left alone and reported. Design: DESIGN.md 3.7.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -23,9 +25,10 @@ class ByteReader;
 // The next 32 bytes. Errors: kCorruption, naming `what`.
 Result<Digest> read_digest(ByteReader& reader, std::string_view what);
 
-enum class ObjectKind : uint8_t { kRun = 1, kLeaf = 2 };
+enum class ObjectKind : uint8_t { kRun = 1, kLeaf = 2, kAnchor = 3 };
 
-std::string_view to_string(ObjectKind kind);  // "run", "leaf": the file's suffix
+std::string_view to_string(ObjectKind kind);  // "run", "leaf", "anchor": the file's suffix
+std::optional<ObjectKind> object_kind(uint8_t number);
 
 inline constexpr uint32_t kObjectFormatVersion = 1;
 inline constexpr uint32_t kMaxRunPages = 32;
@@ -42,7 +45,8 @@ inline constexpr uint32_t kMaxObjectPageTokens = 4096;
 inline constexpr uint32_t kMaxHeaderBlocks = 4096;
 inline constexpr uint64_t kMaxLayerBytes = uint64_t{1} << 30;  // of one layer of one page
 
-// A page or leaf as the index knows it.
+// A page or leaf as the index knows it. An anchor's ids come in records of up to
+// kMaxObjectPageTokens; the last one's key is the anchor's, those before it chain as pages do.
 struct PageRecord {
   PageKey key;
   std::vector<TokenId> tokens;
@@ -58,9 +62,10 @@ struct Extent {
 struct ObjectHeader {
   ObjectKind kind = ObjectKind::kRun;
   RootKey root;
-  PageKey parent;                   // key before the first page (the root key at the front)
+  PageKey parent;  // key before the first page (the root key at the front); of an anchor: the
+                   // anchor that it continues, or the root key
   std::vector<PageRecord> pages;    // kLeaf: exactly one
-  std::vector<PageLayout> layouts;  // one a group
+  std::vector<PageLayout> layouts;  // one a group; none of an anchor
   std::vector<Extent> extents;      // [page][group][layer]
   int64_t created_unix = 0;
   uint64_t file_bytes = 0;    // header and payload

@@ -29,7 +29,7 @@ Result<ObjectHeader> plan_source(const ObjectSource& source, int64_t created_uni
   header.created_unix = created_unix;
   CAIRN_RETURN_IF_ERROR(plan_object(&header));
   const bool fits =
-      source.bytes.size() == source.pages.size() &&
+      source.bytes.size() == (source.kind == ObjectKind::kAnchor ? 0 : source.pages.size()) &&
       std::ranges::all_of(source.bytes, [&](const auto& groups) {
         return groups.size() == source.layouts.size() &&
                std::ranges::none_of(groups, [](const std::byte* p) { return p == nullptr; });

@@ -10,6 +10,11 @@ namespace cairn {
 
 namespace {
 
+// What anchors may take of the budget: 4 bytes a token, so 64 MiB are 16 million tokens of
+// conversations.
+constexpr size_t kAnchorBytesMax = size_t{64} << 20;
+constexpr size_t kAnchorShare = 16;
+
 template <typename... Handlers>
 struct Overloaded : Handlers... {
   using Handlers::operator()...;
@@ -48,7 +53,9 @@ TieredCache::Impl::Impl(Backend& backend_, const Clock& clock_, const TieredCach
       pool(backend_, options_.ram_budget_bytes, options_.chunk_bytes),
       tree(options_.page_tokens),
       planner(options_.page_tokens),
-      index(tree) {
+      index(tree),
+      anchors(std::make_shared<AnchorTable>(
+          std::min(kAnchorBytesMax, options_.ram_budget_bytes / kAnchorShare))) {
   tree.set_observer(&planner);
 }
 
@@ -118,6 +125,7 @@ std::chrono::steady_clock::time_point TieredCache::next_deadline() const {
 void TieredCache::flush(std::function<void(FlushReport)> done) {
   PendingFlush flush;
   flush.serial = impl_->planner.last_serial();
+  flush.anchor_serial = impl_->last_anchor_serial;
   flush.done = std::move(done);
   if (impl_->disk == nullptr) {
     flush.report.status =
@@ -132,6 +140,18 @@ void TieredCache::flush(std::function<void(FlushReport)> done) {
   impl_->pump_flushes();
 }
 
+const std::shared_ptr<AnchorTable>& TieredCache::anchors() const {
+  return impl_->anchors;
+}
+
+void TieredCache::keep_anchor(uint32_t root_index, const Anchor& anchor) {
+  impl_->keep_anchor(root_index, anchor);
+}
+
+RootKey TieredCache::root_key_of(uint32_t root_index) const {
+  return impl_->tree.root(root_index)->key;
+}
+
 void TieredCache::set_prefill_rate(double tokens_per_second) {
   impl_->prefill_tokens_per_second = tokens_per_second;
 }
@@ -142,8 +162,9 @@ CacheStats TieredCache::stats() const {
   stats.nodes = cache.tree.n_nodes();
   stats.resident_pages = cache.tree.n_resident();
   stats.dirty_pages = cache.tree.n_dirty();
-  stats.ram_bytes =
-      cache.pool.chunk_bytes() + cache.tree.memory_bytes() + cache.index.memory_bytes();
+  stats.ram_bytes = cache.pool.chunk_bytes() + cache.tree.memory_bytes() +
+                    cache.index.memory_bytes() + cache.anchors->memory_bytes();
+  stats.anchors = cache.anchors->n_anchors();
   stats.ram_budget_bytes = cache.options.ram_budget_bytes;
   stats.disk_enabled = cache.disk != nullptr;
   stats.disk_disabled_reason = cache.disk_disabled_reason;

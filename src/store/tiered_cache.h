@@ -24,6 +24,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "cache/anchor_table.h"
 #include "cache/geometry.h"
 #include "cache/page_pool.h"
 #include "cache/token.h"
@@ -130,7 +131,7 @@ struct FlushReport {
 };
 
 struct CacheStats {
-  uint64_t nodes = 0, resident_pages = 0, dirty_pages = 0;
+  uint64_t nodes = 0, resident_pages = 0, dirty_pages = 0, anchors = 0;
   uint64_t ram_bytes = 0, ram_budget_bytes = 0;
   bool disk_enabled = false;
   std::string disk_disabled_reason;
@@ -185,6 +186,12 @@ class TieredCache {
   // Writes everything dirty, leaves included, makes it durable, then calls `done` (from poll or
   // on_reply).
   void flush(std::function<void(FlushReport)> done);
+
+  // Exact ids of known texts, for whoever makes prompts of texts; shared with other threads.
+  const std::shared_ptr<AnchorTable>& anchors() const;
+  // Writes an anchor of the table behind, as a leaf of its root would be.
+  void keep_anchor(uint32_t root_index, const Anchor& anchor);
+  RootKey root_key_of(uint32_t root_index) const;
 
   // Measured prefill speed, for load-or-recompute. 0 = unknown (counts as slow: restoring wins).
   void set_prefill_rate(double tokens_per_second);

@@ -6,12 +6,15 @@
 // reserved page can always be had by evicting. Thread: engine thread only.
 #pragma once
 
+#include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <unordered_map>
 #include <vector>
 
+#include "cache/anchor_table.h"
 #include "cache/page_pool.h"
 #include "cache/prefix_tree.h"
 #include "store/disk_index.h"
@@ -78,19 +81,29 @@ struct Restore {
   std::vector<CacheSequence::Impl*> waiters;
 };
 
-// A run or leaf on its way to the disk.
+// A run, leaf or anchor on its way to the disk.
 struct PendingWrite {
   ObjectKind kind = ObjectKind::kRun;
   uint32_t root_index = 0;
   std::vector<CacheNode*> nodes;  // leased
   size_t lease_bytes = 0;
-  uint64_t file_bytes = 0;  // estimated
+  uint64_t file_bytes = 0;            // estimated, with the record
+  uint64_t record_bytes = 0;          // in the index's log, rounded up
+  std::optional<ObjectEntry> anchor;  // of kAnchor, which has no nodes
+};
+
+struct PendingAnchor {
+  uint32_t root_index = 0;
+  ObjectEntry entry;
+  std::chrono::steady_clock::time_point idle_since{};
+  uint64_t serial = 0;
 };
 
 struct PendingFlush {
   enum class Phase { kWriting, kSyncing };
   Phase phase = Phase::kWriting;
-  uint64_t serial = 0;  // dirty nodes up to here belong to it
+  uint64_t serial = 0;         // dirty nodes up to here belong to it
+  uint64_t anchor_serial = 0;  // and anchors
   uint64_t sync_ticket = 0;
   FlushReport report;
   std::function<void(FlushReport)> done;
@@ -98,6 +111,12 @@ struct PendingFlush {
 
 struct TieredCache::Impl {
   using TimePoint = std::chrono::steady_clock::time_point;
+
+  // Recency is written at least so often when it changed; losing it costs only eviction order.
+  static constexpr std::chrono::seconds kUseInterval{5};
+  // Commands in the writer's queue. Enough to keep it busy between two steps of the engine; while
+  // as many are waiting, further pages gather into longer runs.
+  static constexpr size_t kWritesInFlight = 8;
 
   Impl(Backend& backend_, const Clock& clock_, const TieredCacheOptions& options_);
 
@@ -183,6 +202,18 @@ struct TieredCache::Impl {
   void record_use();
   void compact_log();
   void count_log_record(size_t n_bytes, bool is_dead);
+
+  // --- text anchors (cache_anchors.cc)
+  std::shared_ptr<AnchorTable> anchors;
+  std::deque<PendingAnchor> new_anchors;  // by serial
+  uint64_t last_anchor_serial = 0;
+
+  DiskObject* attach_anchor(uint32_t root_index, ObjectEntry entry);
+  void keep_anchor(uint32_t root_index, const Anchor& anchor);
+  void note_anchor_use(DiskObject* object, uint64_t now);
+  bool pump_anchors(TimePoint cutoff);
+  void on_anchor_written(PendingWrite write, uint64_t file_bytes);
+  bool has_new_anchors_until(uint64_t serial) const;
 
   // --- writing (cache_writer.cc)
   std::map<uint64_t, PendingWrite> writes;

@@ -13,7 +13,6 @@ namespace cairn {
 
 namespace {
 
-// U+2581, as which vocabularies over characters spell a space.
 // One call of encode(): the steps between text and ids, with their scratch memory.
 class Encoding {
  public:
@@ -88,20 +87,42 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, bool add_special_t
   std::vector<TokenId> ids;
   ids.reserve(text.size() / 3 + 8);
   if (add_special_tokens) ids = parts_->prefix;
+  append_ids(text, 0, ids);
+  if (add_special_tokens) {
+    ids.insert(ids.end(), parts_->suffix.begin(), parts_->suffix.end());
+  }
+  return ids;
+}
+
+// Of valid UTF-8. `begin` is 0 or the end of an added token.
+void Tokenizer::append_ids(std::string_view text, size_t begin, std::vector<TokenId>& ids) const {
+  // Looked for in the whole text: what is found depends on what came before.
   std::vector<AddedTokenFinder::Match> matches;
   parts_->raw_finder.find_all(text, matches);
   Encoding encoding(
       parts_->normalizer, parts_->normalized_finder, parts_->pre_tokenizer, parts_->model, ids);
-  size_t done = 0;
+  size_t done = begin;
   for (const AddedTokenFinder::Match& match : matches) {
+    if (match.end <= begin) continue;
     encoding.add_raw(text.substr(done, match.begin - done), done == 0);
     ids.push_back(match.id);
     done = match.end;
   }
   encoding.add_raw(text.substr(done), done == 0);
-  if (add_special_tokens) {
-    ids.insert(ids.end(), parts_->suffix.begin(), parts_->suffix.end());
-  }
+}
+
+std::vector<size_t> Tokenizer::cuts(std::string_view text) const {
+  std::vector<size_t> ends;
+  if (!utf8::is_valid(text)) return ends;
+  std::vector<AddedTokenFinder::Match> matches;
+  parts_->raw_finder.find_all(text, matches);
+  for (const AddedTokenFinder::Match& match : matches) ends.push_back(match.end);
+  return ends;
+}
+
+std::vector<TokenId> Tokenizer::encode_behind(std::string_view text, size_t cut) const {
+  std::vector<TokenId> ids;
+  append_ids(text, cut, ids);
   return ids;
 }
 

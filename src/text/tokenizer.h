@@ -61,6 +61,12 @@ class Tokenizer {
   // Cost: about 0.4 us a token.
   std::vector<TokenId> encode(std::string_view text, bool add_special_tokens) const;
 
+  // Where texts may be cut so that the ids of the parts are the ids of the whole: behind each added
+  // token that is spelt out in `text`, ascending. None where bytes are not UTF-8.
+  std::vector<size_t> cuts(std::string_view text) const;
+  // The ids that encode(text, false) gives for what lies behind `cut`, which is one of cuts(text).
+  std::vector<TokenId> encode_behind(std::string_view text, size_t cut) const;
+
   // The text of a whole sequence. Unknown ids are skipped; bytes that form no character become
   // U+FFFD. Text that comes token by token goes through a Detokenizer.
   std::string decode(std::span<const TokenId> ids, bool skip_special_tokens) const;
@@ -89,6 +95,7 @@ class Tokenizer {
  private:
   friend class TokenizerBuilder;
   struct Parts;
+  void append_ids(std::string_view text, size_t begin, std::vector<TokenId>& ids) const;
   explicit Tokenizer(std::unique_ptr<const Parts> parts);
 
   std::unique_ptr<const Parts> parts_;

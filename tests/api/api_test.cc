@@ -213,7 +213,7 @@ TEST(PrepareChat, RefusesBadValuesByName) {
       {R"("functions":[])", "functions", "functions"},
       {R"("cairn":3)", "cairn", "object"},
       {R"("cairn":{"restore":"maybe"})", "cairn.restore", "maybe"},
-      {R"("cairn":{"anchors":true})", "cairn.anchors", "not in this version"},
+      {R"("cairn":{"anchors":"on"})", "cairn.anchors", "anchors"},
       {R"("cairn":{"proposals":["echo"]})", "cairn.proposals", "not in this version"},
       {R"("cairn":{"priority":1})", "cairn.priority", "not in this version"},
       {R"("cairn":{"colour":1})", "cairn.colour", "colour"},

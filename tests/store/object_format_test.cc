@@ -42,13 +42,26 @@ ObjectHeader leaf_header() {
   return header_of(make_leaf(root, root_key(root), 21, 7));
 }
 
+ObjectHeader anchor_header() {
+  ObjectHeader header;
+  header.kind = ObjectKind::kAnchor;
+  header.root = root_key(make_root(1, {odd_layout()}));
+  header.parent = header.root;
+  const std::vector<TokenId> full(kMaxObjectPageTokens, 17);
+  header.pages.push_back({chain_key(header.parent, full), full});
+  header.pages.push_back({sha256(std::as_bytes(std::span(full))), {1, 2, 3}});
+  header.created_unix = 1'700'000'000;
+  EXPECT_TRUE(plan_object(&header).is_ok());
+  return header;
+}
+
 void rehash(std::vector<std::byte>* bytes) {
   const size_t at = bytes->size() - 8;
   store_le<uint64_t>(bytes->data() + at, xxh3_64(std::span(*bytes).first(at)));
 }
 
 TEST(ObjectFormat, RoundTripIsByteForByte) {
-  for (const ObjectHeader& header : {run_header(), leaf_header()}) {
+  for (const ObjectHeader& header : {run_header(), leaf_header(), anchor_header()}) {
     const std::vector<std::byte> bytes = encode_header(header);
     ASSERT_EQ(bytes.size(), header.header_bytes);
     const auto decoded = decode_header(bytes, header.file_bytes, nullptr);
@@ -78,6 +91,27 @@ TEST(ObjectFormat, ExtentsTileThePayload) {
     EXPECT_EQ(end, header.file_bytes);
     EXPECT_EQ(header.header_bytes % 4096, 0U);
   }
+}
+
+TEST(ObjectFormat, AnAnchorIsAHeaderAlone) {
+  const ObjectHeader header = anchor_header();
+  EXPECT_EQ(header.file_bytes, header.header_bytes);
+  EXPECT_TRUE(header.extents.empty());
+  const auto refuses = [&](auto change) {
+    ObjectHeader other = header;
+    change(other);
+    return !plan_object(&other).is_ok();
+  };
+  EXPECT_TRUE(refuses([](ObjectHeader& h) { h.layouts.push_back(odd_layout()); }));
+  EXPECT_TRUE(refuses([](ObjectHeader& h) { h.pages.front().tokens.pop_back(); }));
+  EXPECT_TRUE(refuses([](ObjectHeader& h) { h.pages.back().tokens.clear(); }));
+  EXPECT_TRUE(refuses([](ObjectHeader& h) { h.pages.back().tokens.resize(5000); }));
+  EXPECT_TRUE(refuses([](ObjectHeader& h) { h.pages.clear(); }));
+  EXPECT_TRUE(refuses([](ObjectHeader& h) { h.pages.resize(33, h.pages.front()); }));
+  std::vector<std::byte> bytes = encode_header(header);
+  bytes[112] ^= std::byte{1};  // in the key of the first record
+  rehash(&bytes);
+  EXPECT_FALSE(decode_header(bytes, header.file_bytes, nullptr).is_ok());
 }
 
 TEST(ObjectFormat, LongHeadersSayHowMuchTheyNeed) {
@@ -146,7 +180,7 @@ StatusCode code_after(const std::function<void(std::byte*)>& edit) {
 TEST(ObjectFormat, UnknownVersionSealKindAndEncodingAreUnsupported) {
   EXPECT_EQ(code_after([](std::byte* b) { store_le<uint32_t>(b + 8, 2); }),
             StatusCode::kUnsupported);
-  EXPECT_EQ(code_after([](std::byte* b) { b[14] = std::byte{3}; }), StatusCode::kUnsupported);
+  EXPECT_EQ(code_after([](std::byte* b) { b[14] = std::byte{9}; }), StatusCode::kUnsupported);
   EXPECT_EQ(code_after([](std::byte* b) { b[15] = std::byte{1}; }), StatusCode::kUnsupported);
   EXPECT_EQ(code_after([](std::byte* b) { store_le<uint32_t>(b + 104, 9); }),
             StatusCode::kUnsupported);

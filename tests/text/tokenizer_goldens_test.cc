@@ -29,6 +29,17 @@ std::string stream(const std::shared_ptr<const Tokenizer>& tokenizer,
   return out + detokenizer.finish();
 }
 
+// Wherever a text may be cut, its parts have the ids of the whole.
+void expect_parts_make_the_whole(const Tokenizer& tokenizer, const std::string& text) {
+  const std::vector<TokenId> whole = tokenizer.encode(text, false);
+  for (const size_t cut : tokenizer.cuts(text)) {
+    std::vector<TokenId> ids = tokenizer.encode(text.substr(0, cut), false);
+    const std::vector<TokenId> rest = tokenizer.encode_behind(text, cut);
+    ids.insert(ids.end(), rest.begin(), rest.end());
+    EXPECT_EQ(ids, whole) << "cut at " << cut << " of: " << text.substr(0, 200);
+  }
+}
+
 TEST_P(TokenizerGoldens, EncodeDecodeAndStream) {
   const std::string name = GetParam().name;
   const auto oracles = oracle_folder();
@@ -51,6 +62,7 @@ TEST_P(TokenizerGoldens, EncodeDecodeAndStream) {
     const auto decoded = row["decoded"].get<std::string>();
     EXPECT_EQ(tokenizer->encode(text, false), ids) << row["i"] << ": " << text.substr(0, 200);
     EXPECT_EQ(tokenizer->decode(ids, false), decoded) << row["i"];
+    expect_parts_make_the_whole(*tokenizer, text);
     EXPECT_EQ(stream(tokenizer, ids, false), decoded) << row["i"];
     const auto skipped =
         row.contains("decoded_skip") ? row["decoded_skip"].get<std::string>() : decoded;
