@@ -101,6 +101,7 @@ PrepareResult prepare_chat(std::string_view body, const ModelList& models, int64
   request.stream = settings.stream;
   request.include_usage = settings.include_usage;
   request.choices_per_prompt = settings.n;
+  request.outline = outline_prompt(inputs.messages, inputs.tools, *rendered);
   AnchoredPrompt prompt = encode_prompt(*model, *rendered, settings);
   request.prompt_ids_hash = prompt_ids_hash(prompt.ids);
   request.n_anchored = prompt.n_anchored;

@@ -10,6 +10,7 @@
 
 #include "api/anchored_prompt.h"
 #include "api/api_error.h"
+#include "api/prompt_outline.h"
 #include "api/served_model.h"
 #include "engine/request.h"
 
@@ -30,6 +31,7 @@ struct PreparedRequest {
   std::vector<std::string> echo_texts;  // one a prompt, when echo is set
   uint32_t choices_per_prompt = 1;      // choice i belongs to prompt i / choices_per_prompt
   std::string prompt_ids_hash;          // of the first prompt
+  PromptOutline outline;                // of a chat's prompt
   size_t n_anchored = 0;                // ids at the prompt's front that came from a text anchor
   std::shared_ptr<const AnchorBasis> anchor_basis;  // null: its replies become no anchors
   double prepare_ms = 0;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "api/miss_json.h"
 #include "api/reply_json.h"
 #include "base/json.h"
 #include "text/utf8.h"
@@ -121,6 +122,14 @@ struct Reply::Impl {
     return totals;
   }
 
+  Json usage() const {
+    const Json miss = miss_json(*request.model->tokenizer,
+                                request.outline,
+                                request.choices.front().prompt,
+                                choices.front().usage.reuse);
+    return usage_json(totals(), miss);
+  }
+
   PreparedRequest request;
   std::vector<Choice> choices;
   bool want_logprobs = false;
@@ -205,7 +214,7 @@ std::string Reply::stream_end() {
   if (impl_->request.include_usage) {
     Json object = impl_->envelope(true);
     object["choices"] = Json::array();
-    object["usage"] = usage_json(impl_->totals());
+    object["usage"] = impl_->usage();
     end = impl_->event(std::move(object));
   }
   return end + "data: [DONE]\n\n";
@@ -228,7 +237,7 @@ std::string Reply::body() {
     entry["finish_reason"] = choice.finish_reason;
     object["choices"].push_back(std::move(entry));
   }
-  object["usage"] = usage_json(impl_->totals());
+  object["usage"] = impl_->usage();
   return dump_json(object);
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "base/json.h"
 #include "text/utf8.h"
 
@@ -41,32 +43,10 @@ Json milliseconds(double ms) {
   return json_float(static_cast<float>(ms));
 }
 
-std::string miss_message(const ReuseReport& reuse, uint64_t prompt_tokens) {
-  switch (reuse.miss) {
-    case MissReason::kNone:
-      return "everything that could be reused was";
-    case MissReason::kEmpty:
-      return "nothing that begins like this prompt was ever computed here";
-    case MissReason::kDiverged:
-      return fmt::format("the prompt leaves what was computed before at token {}",
-                         reuse.miss_token);
-    case MissReason::kEnded:
-      return fmt::format(
-          "what was computed before ends at token {} of {}", reuse.miss_token, prompt_tokens);
-    case MissReason::kDropped:
-      return fmt::format("the pages from token {} on were evicted", reuse.miss_token);
-    case MissReason::kDamaged:
-      return fmt::format(
-          "a stored object with the pages from token {} on was damaged and set aside",
-          reuse.miss_token);
-    case MissReason::kNotWorth:
-      return fmt::format("from token {} on recomputing was expected to be faster than reading",
-                         reuse.miss_token);
-  }
-  return "";
-}
-
-Json cairn_usage(const UsageTotals& totals, const ReuseReport& reuse, uint64_t computed) {
+Json cairn_usage(const UsageTotals& totals,
+                 const ReuseReport& reuse,
+                 uint64_t computed,
+                 Json miss) {
   const RequestUsage& first = totals.per_choice.front();
   Json out;
   out["tokens"] = {{"device", reuse.device_tokens},
@@ -81,9 +61,7 @@ Json cairn_usage(const UsageTotals& totals, const ReuseReport& reuse, uint64_t c
                {"restore", milliseconds(first.restore_ms)},
                {"prefill", milliseconds(first.prefill_ms)},
                {"decode", milliseconds(first.decode_ms)}};
-  out["miss"] = {{"reason", to_string(first.reuse.miss)},
-                 {"message", miss_message(first.reuse, first.prompt_tokens)},
-                 {"token", first.reuse.miss_token}};
+  out["miss"] = std::move(miss);
   out["proposals"] = Json::object();
   out["seed"] = first.seed;
   return out;
@@ -126,7 +104,7 @@ Json legacy_logprobs(const Tokenizer& tokenizer, std::span<const LoggedToken> to
   return out;
 }
 
-Json usage_json(const UsageTotals& totals) {
+Json usage_json(const UsageTotals& totals, Json miss) {
   ReuseReport reuse;
   uint64_t computed = 0;
   for (size_t i = 0; i < totals.per_choice.size(); i += totals.choices_per_prompt) {
@@ -139,7 +117,7 @@ Json usage_json(const UsageTotals& totals) {
   usage["completion_tokens"] = totals.completion_tokens;
   usage["total_tokens"] = totals.prompt_tokens + totals.completion_tokens;
   usage["prompt_tokens_details"] = {{"cached_tokens", reuse.device_tokens + reuse.disk_tokens}};
-  usage["cairn"] = cairn_usage(totals, reuse, computed);
+  usage["cairn"] = cairn_usage(totals, reuse, computed, std::move(miss));
   return usage;
 }
 

@@ -40,6 +40,7 @@ struct UsageTotals {
 
 // OpenAI's usage object with Cairn's under "cairn" (DESIGN.md section 6). Times and the miss are
 // those of the first choice; tokens by tier are summed over the first choice of each prompt.
-Json usage_json(const UsageTotals& totals);
+//   miss  of the first prompt (api/miss_json.h)
+Json usage_json(const UsageTotals& totals, Json miss);
 
 }  // namespace cairn

@@ -104,6 +104,30 @@ PrefixMatch PrefixTree::Impl::find_match(uint32_t root_index,
   return match;
 }
 
+std::vector<TokenId> PrefixTree::continuation(uint32_t root_index,
+                                              const PrefixMatch& match,
+                                              size_t n_max) const {
+  std::vector<TokenId> ids;
+  const auto take = [&](std::span<const TokenId> more) {
+    more = more.first(std::min(more.size(), n_max - ids.size()));
+    ids.insert(ids.end(), more.begin(), more.end());
+  };
+  const CacheNode* node = match.pages.empty() ? impl_->roots[root_index].get() : match.pages.back();
+  if (match.partial != nullptr) {
+    node = match.partial;
+    take(std::span(node->tokens).subspan(match.partial_rows));
+  }
+  while (ids.size() < n_max && !node->children.empty()) {
+    node = std::max_element(
+               node->children.begin(),
+               node->children.end(),
+               [](const auto& a, const auto& b) { return a.second->last_use < b.second->last_use; })
+               ->second.get();
+    take(node->tokens);
+  }
+  return ids;
+}
+
 PrefixMatch PrefixTree::peek(uint32_t root_index,
                              std::span<const TokenId> tokens,
                              size_t max_tokens,

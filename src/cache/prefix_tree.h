@@ -141,6 +141,12 @@ class PrefixTree {
                    size_t max_tokens,
                    MatchScope scope = MatchScope::kAnyTier) const;
 
+  // How the known timeline that shares the most with a prompt goes on where `match` ends, at most
+  // n_max ids; where several go on, the one that was used last. Empty when none does.
+  std::vector<TokenId> continuation(uint32_t root_index,
+                                    const PrefixMatch& match,
+                                    size_t n_max) const;
+
   // The child of `parent` with exactly these ids, made when missing (without bytes). Requires 1 <=
   // tokens.size() <= page_tokens, and that `parent` is a root or a full page.
   CacheNode* insert(CacheNode* parent, std::span<const TokenId> tokens, const PageKey& key);

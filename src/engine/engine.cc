@@ -203,6 +203,15 @@ void Engine::keep_anchor(uint32_t model, Anchor anchor) {
   static_cast<void>(impl_->inbox.push(AnchorMessage{model, std::move(anchor)}));
 }
 
+void Engine::explain(uint32_t model,
+                     std::vector<TokenId> prompt,
+                     size_t n_known_max,
+                     std::function<void(Result<ReuseReport>)> done) {
+  // The message is lost when it is refused, so `done` stays here too.
+  if (impl_->inbox.push(ExplainMessage{model, std::move(prompt), n_known_max, done})) return;
+  done(Status::overloaded("the engine has stopped or takes no more messages; try again later"));
+}
+
 void Engine::stats(std::function<void(EngineStats)> done) {
   if (impl_->inbox.push(StatsMessage{done})) return;
   EngineStats stats;
@@ -285,6 +294,11 @@ void Engine::Impl::handle(EngineMessage& message) {
       impl.loop.cache().keep_anchor(impl.loop.runner(m.model).root_index, m.anchor);
     }
 
+    void operator()(ExplainMessage& m) {
+      m.done(
+          impl.loop.cache().explain(impl.loop.runner(m.model).root_index, m.prompt, m.n_known_max));
+    }
+
     void operator()(StoreMessage& m) { impl.loop.on_reply(std::move(m.reply)); }
 
     void operator()(DrainMessage& m) {
@@ -334,6 +348,8 @@ void Engine::Impl::leave() {
       loop.enqueue(std::move(submit->request));
     } else if (auto* flush = std::get_if<FlushMessage>(&*message)) {
       flush->done(failed_flush(stopped()));
+    } else if (auto* explain = std::get_if<ExplainMessage>(&*message)) {
+      explain->done(stopped());
     } else if (auto* stats = std::get_if<StatsMessage>(&*message)) {
       stats->done(loop.stats());
     }

@@ -84,6 +84,12 @@ class Engine {
   // Ids of known texts. Kept and found at once; keep_anchor() also writes behind to the store.
   const std::shared_ptr<AnchorTable>& anchors() const;
   void keep_anchor(uint32_t model, Anchor anchor);
+  // What of `prompt` would be reused now, and where it leaves what is known, with the next
+  // n_known_max ids of that.
+  void explain(uint32_t model,
+               std::vector<TokenId> prompt,
+               size_t n_known_max,
+               std::function<void(Result<ReuseReport>)> done);
   void stats(std::function<void(EngineStats)> done);
 
   // Refuses new requests, lets running ones end until `deadline`, cancels the rest, flushes

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <variant>
+#include <vector>
 
 #include "base/mailbox.h"
 #include "engine/active_request.h"
@@ -35,6 +36,13 @@ struct AnchorMessage {
   Anchor anchor;
 };
 
+struct ExplainMessage {
+  uint32_t model = 0;
+  std::vector<TokenId> prompt;
+  size_t n_known_max = 0;
+  std::function<void(Result<ReuseReport>)> done;
+};
+
 // From the disk threads; never refused.
 struct StoreMessage {
   StoreReply reply;
@@ -52,6 +60,7 @@ using EngineMessage = std::variant<SubmitMessage,
                                    FlushMessage,
                                    StatsMessage,
                                    AnchorMessage,
+                                   ExplainMessage,
                                    StoreMessage,
                                    DrainMessage,
                                    StopMessage>;

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "api/explain.h"
 #include "api/plain_routes.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -42,7 +43,7 @@ HttpResponse unknown_path(const std::string& path) {
   error.message = fmt::format(
       "there is nothing at {:.200}; known: /v1/chat/completions, /v1/completions, /v1/models, "
       "/v1/cache/stats, "
-      "/v1/cache/flush, /tokenize, /detokenize, /health, /metrics",
+      "/v1/cache/flush, /v1/cache/explain, /tokenize, /detokenize, /health, /metrics",
       path);
   return error_response(error);
 }
@@ -56,6 +57,7 @@ enum class Route {
   kMetrics,
   kStats,
   kFlush,
+  kExplain,
   kTokenize,
   kDetokenize,
   kUnknown
@@ -77,6 +79,7 @@ constexpr RouteEntry kRoutes[] = {
     {"/metrics", "GET", Route::kMetrics},
     {"/v1/cache/stats", "GET", Route::kStats},
     {"/v1/cache/flush", "POST", Route::kFlush},
+    {"/v1/cache/explain", "POST", Route::kExplain},
     {"/tokenize", "POST", Route::kTokenize},
     {"/detokenize", "POST", Route::kDetokenize},
 };
@@ -149,6 +152,8 @@ void Router::handle(HttpRequest request, const std::shared_ptr<Exchange>& exchan
       return handle_stats(exchange, /*as_metrics=*/false);
     case Route::kFlush:
       return handle_flush(exchange);
+    case Route::kExplain:
+      return handle_explain(std::move(request), exchange);
     case Route::kTokenize:
     case Route::kDetokenize: {
       const bool encode = entry.route == Route::kTokenize;
@@ -197,6 +202,27 @@ void Router::handle_generation(HttpRequest request,
     post_([generation, result = std::make_shared<PrepareResult>(std::move(result))] {
       generation->start(std::move(*result));
     });
+  });
+}
+
+void Router::handle_explain(HttpRequest request, const std::shared_ptr<Exchange>& exchange) {
+  const int64_t now = clock_.unix_seconds();
+  run_on_prep(exchange, [this, exchange, now, body = std::move(request.body)] {
+    auto result = std::make_shared<PrepareResult>(prepare_explain(body, models_, now));
+    if (auto* error = std::get_if<ApiError>(result.get())) {
+      return post_([exchange, error = *error] { exchange->respond(error_response(error)); });
+    }
+    const auto& prepared = std::get<PreparedRequest>(*result);
+    const auto answer = [exchange, result](const Result<ReuseReport>& reuse) {
+      if (!reuse.is_ok()) return exchange->respond(error_response(api_error(reuse.status())));
+      exchange->respond(json_response(explain_body(std::get<PreparedRequest>(*result), *reuse)));
+    };
+    engine_.explain(prepared.model->engine_index,
+                    prepared.choices.front().prompt,
+                    kExplainedIdsMax,
+                    [post = post_, answer](const Result<ReuseReport>& reuse) {
+                      post([answer, reuse] { answer(reuse); });
+                    });
   });
 }
 

@@ -52,6 +52,7 @@ class Router {
   void handle_generation(HttpRequest request,
                          Dialect dialect,
                          const std::shared_ptr<Exchange>& exchange);
+  void handle_explain(HttpRequest request, const std::shared_ptr<Exchange>& exchange);
   void handle_stats(const std::shared_ptr<Exchange>& exchange, bool as_metrics);
   void handle_flush(const std::shared_ptr<Exchange>& exchange);
   // Runs `work` on a prep thread and its result's continuation on net; 503 when the queue is full.

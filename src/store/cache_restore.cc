@@ -20,6 +20,9 @@ constexpr double kRestoreExtraSecondsMax = 0.25;
 // Weight of the newest measurement of the disk's speed.
 constexpr double kRateWeight = 0.3;
 
+// Of the timeline that a prompt left, for the reply's usage: enough to see what is different.
+constexpr size_t kKnownIdsMax = 128;
+
 MissReason miss_of(MatchEnd end) {
   switch (end) {
     case MatchEnd::kComplete:
@@ -146,8 +149,31 @@ Result<std::unique_ptr<CacheSequence>> TieredCache::begin(uint32_t root_index,
   return sequence;
 }
 
+ReuseReport TieredCache::explain(uint32_t root_index,
+                                 std::span<const TokenId> prompt,
+                                 size_t n_known_max) const {
+  const Impl& cache = *impl_;
+  const ReusePlan plan = cache.plan_reuse(root_index, prompt, SIZE_MAX, cache.options.restore);
+  ReuseReport report;
+  report.miss = plan.miss;
+  report.miss_token = plan.match.n_tokens;
+  for (const CacheNode* node : plan.match.pages) {
+    (node->is_resident() ? report.device_tokens : report.disk_tokens) += node->tokens.size();
+  }
+  if (plan.match.partial != nullptr) {
+    (plan.match.partial->is_resident() ? report.device_tokens : report.disk_tokens) +=
+        plan.match.partial_rows;
+  }
+  if (plan.miss == MissReason::kDiverged)
+    report.known = cache.tree.continuation(root_index, plan.match, n_known_max);
+  return report;
+}
+
 void TieredCache::Impl::adopt_match(CacheSequence::Impl* seq, const ReusePlan& plan) {
-  seq->reuse = ReuseReport{.miss = plan.miss};
+  seq->reuse = {};
+  seq->reuse.miss = plan.miss;
+  if (plan.miss == MissReason::kDiverged)
+    seq->reuse.known = tree.continuation(seq->root_index, plan.match, kKnownIdsMax);
   seq->path = plan.match.pages;
   seq->partial = plan.match.partial;
   seq->partial_rows = plan.match.partial_rows;

@@ -65,7 +65,8 @@ struct ReuseReport {
   uint64_t device_tokens = 0;  // rows that were in memory
   uint64_t disk_tokens = 0;    // rows that were read from disk
   MissReason miss = MissReason::kNone;
-  uint64_t miss_token = 0;  // first token that had to be computed
+  uint64_t miss_token = 0;     // first token that had to be computed
+  std::vector<TokenId> known;  // kDiverged: what the nearest known timeline has from there on
   double restore_ms = 0;
 };
 
@@ -174,6 +175,12 @@ class TieredCache {
 
   // How many tokens of `prompt` begin() would reuse now, without side effects.
   size_t probe(uint32_t root_index, std::span<const TokenId> prompt);
+
+  // What begin() would say of `prompt` now, without side effects; `known` has up to n_known_max
+  // ids.
+  ReuseReport explain(uint32_t root_index,
+                      std::span<const TokenId> prompt,
+                      size_t n_known_max) const;
 
   void on_reply(StoreReply reply);
 

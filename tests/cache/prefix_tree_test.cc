@@ -272,5 +272,28 @@ TEST(PrefixTree, TellsItsObserver) {
   f.tree.set_observer(nullptr);
 }
 
+TEST(PrefixTree, TellsHowTheNearestTimelineGoesOn) {
+  TreeFixture f;
+  std::vector<TokenId> ids(40);
+  std::iota(ids.begin(), ids.end(), TokenId{100});
+  std::vector<TokenId> other(ids.begin(), ids.begin() + 16);
+  other.insert(other.end(), 10, TokenId{7});
+  f.put(ids);
+  f.put(other);
+  const auto after = [&](std::vector<TokenId> prompt, size_t n_max) {
+    prompt.push_back(1);
+    prompt.push_back(2);
+    return f.tree.continuation(f.root, f.tree.peek(f.root, prompt, SIZE_MAX), n_max);
+  };
+  // In the middle of a page, then on through its children.
+  EXPECT_EQ(after({ids.begin(), ids.begin() + 20}, 100),
+            std::vector<TokenId>(ids.begin() + 20, ids.end()));
+  EXPECT_EQ(after({ids.begin(), ids.begin() + 20}, 5),
+            std::vector<TokenId>(ids.begin() + 20, ids.begin() + 25));
+  // At a page edge where nothing is shared: the one that was used last.
+  EXPECT_EQ(after({ids.begin(), ids.begin() + 16}, 100), std::vector<TokenId>(10, TokenId{7}));
+  EXPECT_TRUE(after(ids, 100).empty());
+}
+
 }  // namespace
 }  // namespace cairn
