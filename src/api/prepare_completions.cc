@@ -100,6 +100,7 @@ PrepareResult prepare_completions(std::string_view body,
   request.id = "cmpl-" + random_hex_128();
   request.created_unix = now_unix;
   request.stop = std::move(settings.stop);
+  request.cache_salt = std::move(settings.cache_salt);
   request.stream = settings.stream;
   request.include_usage = settings.include_usage;
   request.prompt_ids_hash = prompt_ids_hash(prompts.front());

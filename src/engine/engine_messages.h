@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <variant>
 
 #include "base/mailbox.h"
@@ -26,12 +27,18 @@ struct FlushMessage {
   std::function<void(FlushReport)> done;
 };
 
+struct ForgetMessage {
+  ForgetRequest request;
+  std::function<void(ForgetReport)> done;
+};
+
 struct StatsMessage {
   std::function<void(EngineStats)> done;
 };
 
 struct AnchorMessage {
   uint32_t model = 0;
+  std::string key_namespace;
   Anchor anchor;
 };
 
@@ -50,6 +57,7 @@ struct StopMessage {};
 using EngineMessage = std::variant<SubmitMessage,
                                    CancelMessage,
                                    FlushMessage,
+                                   ForgetMessage,
                                    StatsMessage,
                                    AnchorMessage,
                                    StoreMessage,

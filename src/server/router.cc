@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "api/plain_routes.h"
+#include "api/prepare_forget.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "server/auth.h"
 #include "server/generation.h"
 #include "server/stats_json.h"
 
@@ -42,7 +44,7 @@ HttpResponse unknown_path(const std::string& path) {
   error.message = fmt::format(
       "there is nothing at {:.200}; known: /v1/chat/completions, /v1/completions, /v1/models, "
       "/v1/cache/stats, "
-      "/v1/cache/flush, /tokenize, /detokenize, /health, /metrics",
+      "/v1/cache/flush, /v1/cache/forget, /tokenize, /detokenize, /health, /metrics",
       path);
   return error_response(error);
 }
@@ -56,6 +58,7 @@ enum class Route {
   kMetrics,
   kStats,
   kFlush,
+  kForget,
   kTokenize,
   kDetokenize,
   kUnknown
@@ -77,6 +80,7 @@ constexpr RouteEntry kRoutes[] = {
     {"/metrics", "GET", Route::kMetrics},
     {"/v1/cache/stats", "GET", Route::kStats},
     {"/v1/cache/flush", "POST", Route::kFlush},
+    {"/v1/cache/forget", "POST", Route::kForget},
     {"/tokenize", "POST", Route::kTokenize},
     {"/detokenize", "POST", Route::kDetokenize},
 };
@@ -106,6 +110,7 @@ Router::Router(
     : engine_(engine),
       clock_(clock),
       models_(std::move(models)),
+      api_keys_(options.api_keys),
       post_(std::move(post)),
       prep_queue_(options.max_prep_queue) {
   for (uint32_t i = 0; i < options.n_prep_threads; ++i) {
@@ -149,6 +154,8 @@ void Router::handle(HttpRequest request, const std::shared_ptr<Exchange>& exchan
       return handle_stats(exchange, /*as_metrics=*/false);
     case Route::kFlush:
       return handle_flush(exchange);
+    case Route::kForget:
+      return handle_forget(std::move(request), exchange);
     case Route::kTokenize:
     case Route::kDetokenize: {
       const bool encode = entry.route == Route::kTokenize;
@@ -191,9 +198,15 @@ void Router::handle_generation(HttpRequest request,
                                const std::shared_ptr<Exchange>& exchange) {
   auto generation = std::make_shared<Generation>(engine_, metrics_, post_, exchange);
   const int64_t now = clock_.unix_seconds();
-  run_on_prep(exchange, [this, generation, dialect, now, body = std::move(request.body)] {
-    PrepareResult result = dialect == Dialect::kChat ? prepare_chat(body, models_, now)
-                                                     : prepare_completions(body, models_, now);
+  run_on_prep(exchange, [this, generation, dialect, now, request = std::move(request)] {
+    const std::string key_domain = cache_namespace(request, api_keys_, "");
+    PrepareResult result = dialect == Dialect::kChat
+                               ? prepare_chat(request.body, models_, now, key_domain)
+                               : prepare_completions(request.body, models_, now);
+    if (auto* prepared = std::get_if<PreparedRequest>(&result)) {
+      const std::string key_namespace = cache_namespace(request, api_keys_, prepared->cache_salt);
+      for (GenerationRequest& choice : prepared->choices) choice.key_namespace = key_namespace;
+    }
     post_([generation, result = std::make_shared<PrepareResult>(std::move(result))] {
       generation->start(std::move(*result));
     });
@@ -210,6 +223,29 @@ void Router::handle_stats(const std::shared_ptr<Exchange>& exchange, bool as_met
       response.body = metrics_.render(stats, n_connections_);
       exchange->respond(std::move(response));
     });
+  });
+}
+
+void Router::handle_forget(HttpRequest request, const std::shared_ptr<Exchange>& exchange) {
+  const int64_t now = clock_.unix_seconds();
+  run_on_prep(exchange, [this, exchange, now, request = std::move(request)] {
+    ForgetResult result =
+        prepare_forget(request.body, models_, now, cache_namespace(request, api_keys_, ""));
+    if (auto* error = std::get_if<ApiError>(&result)) {
+      return post_(
+          [exchange, error = std::move(*error)] { exchange->respond(error_response(error)); });
+    }
+    auto& prepared = std::get<PreparedForget>(result);
+    prepared.request.key_namespace = cache_namespace(request, api_keys_, prepared.cache_salt);
+    const bool is_dry_run = prepared.request.scope.dry_run;
+    engine_.forget(
+        std::move(prepared.request), [post = post_, exchange, is_dry_run](ForgetReport report) {
+          post([exchange, is_dry_run, report = std::move(report)] {
+            HttpResponse response = json_response(dump_json(forget_json(report, is_dry_run)));
+            if (!report.status.is_ok()) response.status = 503;
+            exchange->respond(std::move(response));
+          });
+        });
   });
 }
 

@@ -54,12 +54,14 @@ class Router {
                          const std::shared_ptr<Exchange>& exchange);
   void handle_stats(const std::shared_ptr<Exchange>& exchange, bool as_metrics);
   void handle_flush(const std::shared_ptr<Exchange>& exchange);
+  void handle_forget(HttpRequest request, const std::shared_ptr<Exchange>& exchange);
   // Runs `work` on a prep thread and its result's continuation on net; 503 when the queue is full.
   void run_on_prep(const std::shared_ptr<Exchange>& exchange, Job work);
 
   Engine& engine_;
   const Clock& clock_;
   const ModelList models_;
+  const std::vector<std::string> api_keys_;
   const Post post_;
   Metrics metrics_;
   size_t n_connections_ = 0;

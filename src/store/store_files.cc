@@ -67,6 +67,12 @@ Status StoreFiles::Impl::ensure_folder(const std::string& path) {
   return Status::ok();
 }
 
+void StoreFiles::Impl::forget_folder(const std::string& path) {
+  if (changed_folders.erase(path) > 0) changed_folders.insert(parent_of(path));
+  known_folders.erase(path);
+  durable_folders.erase(path);
+}
+
 // The record goes before the rename: a record whose file is missing is a miss, a file without a
 // record would only be found at the next start.
 Status StoreFiles::Impl::publish(const PageKey& key,
@@ -76,8 +82,7 @@ Status StoreFiles::Impl::publish(const PageKey& key,
   if (status.code() == StatusCode::kNotFound) {
     // Somebody has removed the folder beside us.
     const std::string parent = path.substr(0, path.rfind('/'));
-    known_folders.erase(parent);
-    durable_folders.erase(parent);
+    forget_folder(parent);
     CAIRN_RETURN_IF_ERROR(ensure_folder(parent));
     status = fs.rename(temp, path);
   }
@@ -143,6 +148,28 @@ Status StoreFiles::describe_root(const RootSpec& spec) {
   return Status::ok();
 }
 
+Status StoreFiles::remove_empty_root(const RootKey& root) {
+  CAIRN_RETURN_IF_ERROR(impl_->require_writable("remove a root"));
+  const std::string path = impl_->root_folder(root);
+  const auto entries = impl_->fs.list(path);
+  if (!entries.is_ok()) {
+    return entries.status().code() == StatusCode::kNotFound ? Status::ok() : entries.status();
+  }
+  for (const DirEntry& entry : *entries) {
+    // Folders of objects go when they are empty; whatever else lies here is not ours.
+    if (entry.name == kRootFileName) continue;
+    const std::string inside = path + "/" + entry.name;
+    if (!entry.is_directory || !impl_->fs.remove(inside).is_ok()) return Status::ok();
+    impl_->forget_folder(inside);
+  }
+  impl_->described_roots.erase(root);
+  const Status undescribed = impl_->fs.remove(path + "/" + std::string(kRootFileName));
+  if (!undescribed.is_ok() && undescribed.code() != StatusCode::kNotFound) return undescribed;
+  CAIRN_RETURN_IF_ERROR(impl_->fs.remove(path));
+  impl_->forget_folder(path);
+  return Status::ok();
+}
+
 Result<uint64_t> StoreFiles::write_object(const ObjectSource& source) {
   CAIRN_RETURN_IF_ERROR(impl_->require_writable("write an object"));
   if (source.pages.empty()) return Status::invalid_argument("an object without pages");
@@ -186,8 +213,9 @@ Status StoreFiles::sync() {
 Status StoreFiles::quarantine(const ObjectEntry& entry, std::string_view reason) {
   CAIRN_RETURN_IF_ERROR(impl_->require_writable("quarantine an object"));
   const std::string name = fmt::format("{}.{}", to_hex(entry.key()), to_string(entry.kind));
-  const Status moved =
-      impl_->set_aside(impl_->object_path(entry.root, entry.kind, entry.key()), name, reason);
+  const std::string path = impl_->object_path(entry.root, entry.kind, entry.key());
+  const Status moved = impl_->set_aside(path, name, reason);
+  impl_->changed_folders.insert(parent_of(path));
   impl_->forget(entry.key());
   CAIRN_RETURN_IF_ERROR(impl_->log->append(encode_remove_record(entry.key())));
   return moved;
@@ -195,8 +223,10 @@ Status StoreFiles::quarantine(const ObjectEntry& entry, std::string_view reason)
 
 Status StoreFiles::remove_object(const ObjectEntry& entry) {
   CAIRN_RETURN_IF_ERROR(impl_->require_writable("remove an object"));
-  const Status removed = impl_->fs.remove(impl_->object_path(entry.root, entry.kind, entry.key()));
+  const std::string path = impl_->object_path(entry.root, entry.kind, entry.key());
+  const Status removed = impl_->fs.remove(path);
   if (!removed.is_ok() && removed.code() != StatusCode::kNotFound) return removed;
+  impl_->changed_folders.insert(parent_of(path));
   impl_->forget(entry.key());
   CAIRN_RETURN_IF_ERROR(impl_->log->append(encode_remove_record(entry.key())));
   return removed;

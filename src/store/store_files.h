@@ -74,6 +74,11 @@ struct OpenReport {
   uint64_t total_bytes = 0;  // every byte in the folder
 };
 
+struct RemovedFiles {
+  uint64_t n_objects = 0;
+  uint64_t n_bytes = 0;
+};
+
 class StoreFiles {
  public:
   // Makes the folder when missing (0700). Errors: kOverloaded when another process owns it (naming
@@ -91,6 +96,9 @@ class StoreFiles {
 
   // Writes root.cairn once per root.
   Status describe_root(const RootSpec& spec);
+  // Removes the root's folder when nothing but root.cairn is in it; else does nothing. Reads no
+  // object.
+  Status remove_empty_root(const RootKey& root);
 
   // Hashes, writes to tmp/, appends the index record, renames. Published when it returns ok.
   // Staging is at most 4 MiB + header. Returns the file's size.
@@ -117,6 +125,12 @@ class StoreFiles {
   // kept.
   Status quarantine(const ObjectEntry& entry, std::string_view reason);
   Status remove_object(const ObjectEntry& entry);
+  // Removes objects for good: when it returns ok, neither these nor any that were removed or set
+  // aside before come back after power loss. `whole_root`, unless null: every other object in this
+  // root's folder too, and those of it in quarantine/. After an error some may still be there.
+  Status forget_objects(std::span<const ObjectEntry> entries,
+                        const RootKey* whole_root,
+                        RemovedFiles* removed);
 
   // Appends recency for objects (never edits them).
   Status record_use(std::span<const PageKey> object_keys, int64_t unix_seconds);

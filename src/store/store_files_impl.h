@@ -48,6 +48,7 @@ struct StoreFiles::Impl {
   std::unordered_set<std::string>
       durable_folders;  // their names in their parent survive power loss
   std::unordered_set<RootKey, DigestHash> described_roots;
+  std::set<std::string> changed_folders;  // have lost names since they were last synced
 
   std::string root_folder(const RootKey& root) const;
   std::string object_folder(const RootKey& root, const PageKey& key) const;
@@ -60,6 +61,7 @@ struct StoreFiles::Impl {
 
   Status require_writable(std::string_view what) const;
   Status ensure_folder(const std::string& path);
+  void forget_folder(const std::string& path);
   // Errors as File::sync; the object is then remembered as one that must be written anew.
   Status publish(const PageKey& key, const std::string& temp, const std::string& path);
   void track_unsynced(const PageKey& key, const std::string& path, std::unique_ptr<File> file);
@@ -76,11 +78,17 @@ struct StoreFiles::Impl {
   void drop_lost(const PageKey& key);
   Status sync_all();
 
+  // store_forget.cc
+  Status sync_removals();
+
   // store_open.cc
   Status open(OpenReport* report);
   // Replaces the log by records for `live`: durable ones, a mark, the others.
   Status rewrite_log(std::span<const ObjectEntry> live);
 };
+
+// "/a/b" -> "/a", "a" -> "."
+std::string parent_of(const std::string& path);
 
 // "size mismatch: 12" -> "size-mismatch-12", at most 48 characters: for a file's name.
 std::string slug(std::string_view text);

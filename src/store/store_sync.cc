@@ -23,12 +23,6 @@ constexpr size_t kOpenFilesMax = 256;  // of unsynced objects; an older one's by
 constexpr size_t kCopyBytes = size_t{1} << 20;
 constexpr size_t kSyncThreadsMax = 32;  // they only wait
 
-std::string parent_of(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
 // Writes the same bytes to another file and makes them durable there.
 Status copy_durably(FileSystem& fs, const std::string& from, const std::string& to) {
   CAIRN_ASSIGN_OR_RETURN(const std::unique_ptr<File> in, fs.open(from, {}));

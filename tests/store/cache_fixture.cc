@@ -19,7 +19,7 @@ void CacheFixture::make_cache() {
   reads_ = std::make_unique<Mailbox<StoreReply>>(0);
   writes_ = std::make_unique<Mailbox<StoreReply>>(0);
   cache_ = std::make_unique<TieredCache>(backend_, clock_, options_);
-  root_ = cache_->add_root(spec_);
+  root_ = base_root_ = cache_->add_root(spec_);
 }
 
 void CacheFixture::attach(FileSystem& fs) {

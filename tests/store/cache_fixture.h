@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/log.h"
@@ -62,6 +63,11 @@ class CacheFixture {
 
   uint32_t root() const { return root_; }
 
+  uint32_t base_root() const { return base_root_; }
+
+  // For what follows, until the next restart.
+  void use_namespace(std::string_view name) { root_ = cache_->namespace_root(base_root_, name); }
+
   const OpenReport& report() const { return report_; }
 
   CacheStats stats() const { return cache_->stats(); }
@@ -109,6 +115,7 @@ class CacheFixture {
   std::chrono::milliseconds disk_lag_{0};
   FakeBackend backend_;
   RootSpec spec_ = fake_root(kSmallPage);
+  uint32_t base_root_ = 0;  // the model's own
   uint32_t root_ = 0;
   OpenReport report_;
   std::unique_ptr<Mailbox<StoreReply>> reads_;
