@@ -29,6 +29,7 @@ Json stats_json(const EngineStats& stats) {
                  {"bytes_restored", c.bytes_restored},
                  {"restore_errors", c.restore_errors},
                  {"quarantined", c.quarantined},
+                 {"left_alone", c.left_alone},
                  {"index_damage", c.index_damage},
                  {"evicted_objects", c.evicted_objects}};
   out["reuse"] = {{"lookups", c.lookups},

@@ -13,6 +13,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "store/folder_contents.h"
 #include "store/index_log.h"
 #include "store/store_files.h"
 
@@ -50,6 +51,18 @@ struct StoreFiles::Impl {
   std::unordered_set<RootKey, DigestHash> described_roots;
   std::set<std::string> changed_folders;  // have lost names since they were last synced
 
+  // What stands in names for a key of the cache.
+  Digest disk_name(const Digest& key) const {
+    return options.key == nullptr ? key : options.key->disk_name(key);
+  }
+
+  std::string log_name() const;
+
+  // Bytes that an object's record takes in the log.
+  uint32_t record_bytes(size_t n_plain) const {
+    return static_cast<uint32_t>(n_plain + (options.key == nullptr ? 0 : kRecordSealBytes));
+  }
+
   std::string root_folder(const RootKey& root) const;
   std::string object_folder(const RootKey& root, const PageKey& key) const;
   std::string object_path(const RootKey& root, ObjectKind kind, const PageKey& key) const;
@@ -82,6 +95,7 @@ struct StoreFiles::Impl {
   Status sync_removals();
 
   // store_open.cc
+  bool has_name_of(const ObjectHeader& header, const FoundObject& file) const;
   Status open(OpenReport* report);
   // Replaces the log by records for `live`: durable ones, a mark, the others.
   Status rewrite_log(std::span<const ObjectEntry> live);

@@ -97,15 +97,16 @@ Status StoreFiles::forget_objects(std::span<const ObjectEntry> entries,
   if (whole_root != nullptr) {
     // What no index knows: other versions' objects, and damaged ones that were set aside.
     CAIRN_ASSIGN_OR_RETURN(const FolderContents contents,
-                           list_store(impl_->fs, impl_->options.directory));
+                           list_store(impl_->fs, impl_->options.directory, impl_->log_name()));
+    const RootKey root_name = impl_->disk_name(*whole_root);
     for (const FoundObject& object : contents.objects) {
-      if (object.root == *whole_root) remover.remove(object.path, object.size_bytes);
+      if (object.root == root_name) remover.remove(object.path, object.size_bytes);
     }
     const std::string quarantine_dir = impl_->folder("quarantine");
     const auto set_aside = impl_->fs.list(quarantine_dir);
     for (const DirEntry& entry : set_aside.is_ok() ? *set_aside : std::vector<DirEntry>()) {
       const std::string path = quarantine_dir + "/" + entry.name;
-      if (entry.is_directory || !holds_root(impl_->fs, path, *whole_root)) continue;
+      if (entry.is_directory || !holds_root(impl_->fs, path, root_name)) continue;
       const auto stat = impl_->fs.stat(path);
       remover.remove(path, stat.is_ok() ? stat->size_bytes : 0);
     }

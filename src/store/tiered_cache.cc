@@ -79,6 +79,7 @@ void TieredCache::attach_disk(std::unique_ptr<StoreFiles> files,
   impl_->disk_bytes = report.total_bytes;
   impl_->counters.quarantined += report.n_quarantined;
   impl_->counters.index_damage += report.n_bad_records + (report.index_was_rebuilt ? 1 : 0);
+  impl_->counters.left_alone += report.n_unknown_version;
   impl_->attach_found(std::move(report.objects));
 }
 

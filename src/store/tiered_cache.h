@@ -150,6 +150,7 @@ struct CacheStats {
   uint64_t quarantined = 0, dropped_dirty = 0, evicted_pages = 0, evicted_objects = 0;
   uint64_t misses_damaged = 0, unsynced_bytes = 0;
   uint64_t namespaces = 0;    // roots that are known, those of the models included
+  uint64_t left_alone = 0;    // objects of another version or another key
   uint64_t index_damage = 0;  // damaged records skipped at open, and one if the index was rebuilt
   uint64_t reads_in_flight = 0, writes_in_flight = 0, syncs_in_flight = 0;
 };

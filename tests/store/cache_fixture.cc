@@ -26,6 +26,7 @@ void CacheFixture::attach(FileSystem& fs) {
   StoreOptions options;
   options.directory = "/store";
   options.io_engine = IoEngine::kInline;
+  options.key = key_;
   disk_clock_.advance(std::exchange(disk_lag_, std::chrono::milliseconds(0)));
   Result<std::unique_ptr<StoreFiles>> files = StoreFiles::open(fs, disk_clock_, options, &report_);
   ASSERT_TRUE(files.is_ok()) << files.status().to_string();

@@ -53,6 +53,9 @@ class CacheFixture {
   // may still run), then starts anew on the same folder.
   void restart(FileSystem& fs);
 
+  // From the next attach() or restart() on; null: none.
+  void set_key(std::shared_ptr<const StoreKey> key) { key_ = std::move(key); }
+
   void set_options(const TieredCacheOptions& options) { options_ = options; }
 
   TieredCache& cache() { return *cache_; }
@@ -117,6 +120,7 @@ class CacheFixture {
   RootSpec spec_ = fake_root(kSmallPage);
   uint32_t base_root_ = 0;  // the model's own
   uint32_t root_ = 0;
+  std::shared_ptr<const StoreKey> key_;
   OpenReport report_;
   std::unique_ptr<Mailbox<StoreReply>> reads_;
   std::unique_ptr<Mailbox<StoreReply>> writes_;
