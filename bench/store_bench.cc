@@ -1,14 +1,15 @@
 // How fast pages become objects and objects pages, with one I/O thread, and how much of the disk's
 // own speed is left.
 //
-//   cairn-store-bench (--memory | --dir DIR) [--bytes 2GiB --pool 512MiB --rounds 5 --json]
+//   cairn-store-bench (--memory | --dir DIR) [--sealed --bytes 2GiB --pool 512MiB --rounds 5
+//                     --json]
 //
-// --memory: no disk at all (a file system in an arena). --dir: a disk or a tmpfs; each measurement
-// is paired with raw probes of the same sizes right before and after (O_DIRECT writes with a sync
-// each 64 MiB, reads with as many in flight), and counts only if these two agree within 15 %. The
-// last line of each size is the median of the rounds that count.
-// Memory is the peak of the process above the pool and the arena. Pages of 256 KiB, 1 MiB and 2
-// MiB.
+// --sealed: with AES-256-GCM under a key of zeros. --memory: no disk at all (a file system in an
+// arena). --dir: a disk or a tmpfs; each measurement is paired with raw probes of the same sizes
+// right before and after (O_DIRECT writes with a sync each 64 MiB, reads with as many in flight),
+// and counts only if these two agree within 15 %. The last line of each size is the median of the
+// rounds that count. Memory is the peak of the process above the pool and the arena. Pages of 256
+// KiB, 1 MiB and 2 MiB.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -41,6 +42,7 @@ constexpr double kAgreement = 0.15;
 
 struct Options {
   bool memory = false;
+  bool sealed = false;
   std::string dir;
   uint64_t bytes = uint64_t{2} << 30;
   uint64_t pool_bytes = uint64_t{512} << 20;
@@ -273,6 +275,7 @@ Measurement measure(const Options& options, const Buffer& pool, size_t page_byte
   SystemClock clock;
   OpenReport report;
   StoreOptions store;
+  if (options.sealed) store.key = std::make_shared<const StoreKey>(Digest{});
   std::unique_ptr<ArenaFileSystem> arena;
   FileSystem* fs = &posix_file_system();
   if (options.memory) {
@@ -380,6 +383,8 @@ std::optional<Options> parse(int argc, char** argv) {
     const auto value = [&]() { return i + 1 < argc ? std::string(argv[++i]) : std::string(); };
     if (flag == "--memory") {
       options.memory = true;
+    } else if (flag == "--sealed") {
+      options.sealed = true;
     } else if (flag == "--json") {
       options.json = true;
     } else if (flag == "--dir") {
@@ -428,7 +433,8 @@ int main(int argc, char** argv) {
   if (!options) {
     fmt::print(
         stderr,
-        "usage: cairn-store-bench (--memory | --dir DIR) [--bytes 2GiB --pool 512MiB --rounds 5 "
+        "usage: cairn-store-bench (--memory | --dir DIR) [--sealed --bytes 2GiB --pool 512MiB "
+        "--rounds 5 "
         "--json]\n--pool is at least 64MiB\n");
     return 2;
   }

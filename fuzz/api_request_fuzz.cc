@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "api/plain_routes.h"
+#include "api/prepare_forget.h"
 #include "api/prepared_request.h"
 #include "api/reply.h"
 #include "base/check.h"
@@ -76,12 +77,23 @@ void check_body(const BodyOrError& result) {
   check_json(std::get<std::string>(result));
 }
 
+void check_forget(const ForgetResult& result) {
+  if (const auto* error = std::get_if<ApiError>(&result)) return check_error(*error);
+  const ForgetScope& scope = std::get<PreparedForget>(result).request.scope;
+  CAIRN_CHECK((scope.what == ForgetScope::What::kPrompt) != scope.prompt.empty(), "prompt");
+  for (const TokenId id : scope.prompt) CAIRN_CHECK(id < kVocab, "token id");
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const ModelList kModels = make_models();
   if (size == 0) return 0;
   const std::string_view body(reinterpret_cast<const char*>(data) + 1, size - 1);
+  if (data[0] >= 128) {
+    check_forget(prepare_forget(body, kModels, 1'721'997'296));
+    return 0;
+  }
   switch (data[0] % 4) {
     case 0:
       check_prepared(prepare_chat(body, kModels, 1'721'997'296));

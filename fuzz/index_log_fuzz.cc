@@ -39,6 +39,9 @@ std::vector<std::byte> seal_bodies(std::span<const std::byte> input) {
 }
 
 void check(std::span<const std::byte> bytes) {
+  // Nothing that was not sealed with the key is believed.
+  static const StoreKey kKey{Digest{}};
+  CAIRN_CHECK(scan_index_log(bytes, &kKey).objects.empty());
   const IndexScan scan = scan_index_log(bytes);
   CAIRN_CHECK(scan.good_bytes <= bytes.size());
   CAIRN_CHECK(scan.has_header || scan.objects.empty());

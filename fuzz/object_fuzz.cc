@@ -1,5 +1,7 @@
 // Headers of objects from any bytes. The hash is put right first, as an attacker would; keys, too,
-// when the input asks for it, so that the checks behind them are reached.
+// when the input asks for it, so that the checks behind them are reached. Sealed headers are
+// damaged behind their seal as well, as somebody who has the key would.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -10,6 +12,7 @@
 #include "base/coding.h"
 #include "base/hash.h"
 #include "store/object_format.h"
+#include "store/store_key.h"
 
 namespace {
 
@@ -33,12 +36,18 @@ void add_anchor_records(uint32_t n_records, uint32_t n_last, ObjectHeader* heade
   }
 }
 
+const StoreKey& fuzz_key() {
+  static const StoreKey kKey{Digest{}};
+  return kKey;
+}
+
 // A valid object of the shapes that the input names, then damaged where it says.
-std::vector<std::byte> from_recipe(std::span<const std::byte> recipe, uint64_t* file_bytes) {
+ObjectHeader header_of(std::span<const std::byte> recipe, bool is_sealed) {
   const auto at = [&](size_t i) {
     return i < recipe.size() ? static_cast<uint32_t>(recipe[i]) : 0U;
   };
   ObjectHeader header;
+  header.is_sealed = is_sealed;
   header.kind = *object_kind(static_cast<uint8_t>(1 + at(0) % 3));
   const uint32_t page_tokens = 16 * (1 + at(1) % 4);
   const bool is_anchor = header.kind == ObjectKind::kAnchor;
@@ -59,25 +68,52 @@ std::vector<std::byte> from_recipe(std::span<const std::byte> recipe, uint64_t* 
     header.pages.push_back(std::move(page));
   }
   CAIRN_CHECK(plan_object(&header).is_ok());
-  *file_bytes = header.file_bytes;
-  std::vector<std::byte> bytes = encode_header(header);
-  for (size_t i = 10; i + 3 < recipe.size(); i += 4) {
-    const size_t where = load_le<uint16_t>(&recipe[i]) % bytes.size();
-    bytes[where] ^= recipe[i + 2];
-    if (recipe[i + 3] == std::byte{1}) *file_bytes ^= uint64_t{at(i + 2)} << (at(i) % 60);
-  }
-  return bytes;
+  return header;
 }
 
-void check(std::span<const std::byte> bytes, uint64_t file_bytes) {
+// Flips what the recipe says, in the bytes and in the file's size.
+void damage(std::span<const std::byte> recipe,
+            std::vector<std::byte>* bytes,
+            uint64_t* file_bytes) {
+  for (size_t i = 10; i + 3 < recipe.size(); i += 4) {
+    const size_t where = load_le<uint16_t>(&recipe[i]) % bytes->size();
+    (*bytes)[where] ^= recipe[i + 2];
+    if (recipe[i + 3] == std::byte{1}) {
+      *file_bytes ^= static_cast<uint64_t>(recipe[i + 2])
+                     << (static_cast<unsigned>(recipe[i]) % 60);
+    }
+  }
+}
+
+// Opens a sealed header, damages what is inside, and seals it again.
+void damage_inside(std::span<const std::byte> recipe, std::vector<std::byte>* bytes) {
+  constexpr size_t kClearBytes = 96;
+  SealSalt salt;
+  std::copy_n(bytes->begin() + 64, salt.size(), salt.begin());
+  Aes256Gcm cipher = fuzz_key().object_cipher(salt);
+  const std::span<std::byte> all(*bytes);
+  const std::span<std::byte> body =
+      all.subspan(kClearBytes, all.size() - kClearBytes - sizeof(SealTag));
+  SealTag tag;
+  std::copy_n(all.end() - sizeof(tag), tag.size(), tag.begin());
+  const auto clear = all.first(kClearBytes);
+  CAIRN_CHECK(cipher.open(counted_nonce(0), clear, body, tag, body.data()));
+  std::vector<std::byte> plain(body.begin(), body.end());
+  uint64_t unused = 0;
+  damage(recipe, &plain, &unused);
+  tag = cipher.seal(counted_nonce(0), clear, plain, body.data());
+  std::copy(tag.begin(), tag.end(), all.end() - sizeof(tag));
+}
+
+void check(std::span<const std::byte> bytes, uint64_t file_bytes, const StoreKey* key) {
   size_t wanted = 0;
-  const auto header = decode_header(bytes, file_bytes, &wanted);
+  const auto header = decode_header(bytes, file_bytes, &wanted, key);
   if (!header.is_ok()) {
     CAIRN_CHECK(wanted == 0 || (wanted > bytes.size() && wanted <= file_bytes));
     return;
   }
   // What is accepted is exactly what would be written.
-  const std::vector<std::byte> again = encode_header(*header);
+  const std::vector<std::byte> again = encode_header(*header, key);
   CAIRN_CHECK(again.size() <= bytes.size() &&
               std::memcmp(again.data(), bytes.data(), again.size()) == 0);
   uint64_t end = header->header_bytes;
@@ -93,17 +129,30 @@ void check(std::span<const std::byte> bytes, uint64_t file_bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span<const std::byte> input(reinterpret_cast<const std::byte*>(data), size);
   if (size < 1) return 0;
+  const std::span<const std::byte> recipe = input.subspan(1);
+  const bool is_sealed = input[0] >= std::byte{128};
+  const StoreKey* key = is_sealed ? &fuzz_key() : nullptr;
   std::vector<std::byte> bytes;
   uint64_t file_bytes = 0;
   if (input[0] == std::byte{0}) {
-    bytes.assign(input.begin() + 1, input.end());
+    bytes.assign(recipe.begin(), recipe.end());
     file_bytes = bytes.size() >= 56 ? load_le<uint64_t>(&bytes[48]) : bytes.size();
     bytes.resize((bytes.size() + kHeaderBlockBytes) / kHeaderBlockBytes * kHeaderBlockBytes);
+    check(bytes, file_bytes, &fuzz_key());
   } else {
-    bytes = from_recipe(input.subspan(1), &file_bytes);
+    const ObjectHeader header = header_of(recipe, is_sealed);
+    file_bytes = header.file_bytes;
+    bytes = encode_header(header, key);
+    if (input[0] >= std::byte{192}) {
+      damage_inside(recipe, &bytes);
+    } else {
+      damage(recipe, &bytes, &file_bytes);
+    }
   }
-  check(bytes, file_bytes);
+  check(bytes, file_bytes, key);
+  check(bytes, file_bytes, key == nullptr ? &fuzz_key() : nullptr);
+  if (is_sealed) return 0;
   rehash(&bytes);
-  check(bytes, file_bytes);
+  check(bytes, file_bytes, nullptr);
   return 0;
 }

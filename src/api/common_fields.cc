@@ -17,6 +17,8 @@ constexpr uint32_t kMaxChoices = 8;
 constexpr size_t kMaxLogitBias = 1024;
 // Looking a field up searches all of them, so a hostile body must not have millions.
 constexpr size_t kMaxBodyFields = 1000;
+constexpr size_t kMaxSaltBytes = 256;
+constexpr size_t kMaxLabelBytes = 256;
 
 void read_stop(JsonFields& fields, std::vector<std::string>* out) {
   const Json* value = fields.find("stop");
@@ -113,6 +115,33 @@ void read_stream_options(JsonFields& fields, CommonSettings* out) {
   if (nested.has_failed()) fields.fail(nested.error().param, nested.error().message);
 }
 
+// A text of 1 to `n_bytes_max` bytes; `out` stays as it is when the field is not given.
+void read_bounded(JsonFields& fields, std::string_view name, size_t n_bytes_max, std::string* out) {
+  std::string text;
+  fields.read(name, &text);
+  if (fields.has_failed() || fields.find(name) == nullptr) return;
+  if (text.empty() || text.size() > n_bytes_max) {
+    return fields.fail(
+        name, fmt::format("{} has {} bytes, wanted 1 to {}", name, text.size(), n_bytes_max));
+  }
+  *out = std::move(text);
+}
+
+// What may be kept of this request, where, and who may find it.
+void read_cache_fields(JsonFields& fields, CommonSettings* out) {
+  read_cache_salt(fields, &out->cache_salt);
+  read_bounded(fields, "prompt_cache_key", kMaxLabelBytes, &out->generation.conversation);
+  std::string retention = "24h";
+  fields.read("prompt_cache_retention", &retention);
+  // OpenAI's own clients have sent both spellings.
+  out->generation.memory_only = retention == "in_memory" || retention == "in-memory";
+  if (!out->generation.memory_only && retention != "24h") {
+    fields.fail(
+        "prompt_cache_retention",
+        fmt::format("prompt_cache_retention is \"{:.40}\", wanted in_memory or 24h", retention));
+  }
+}
+
 void read_cairn(JsonFields& fields, CommonSettings* settings) {
   const Json* object = fields.find("cairn");
   if (object == nullptr) return;
@@ -139,6 +168,10 @@ void read_cairn(JsonFields& fields, CommonSettings* settings) {
 }
 
 }  // namespace
+
+void read_cache_salt(JsonFields& fields, std::string* out) {
+  read_bounded(fields, "cache_salt", kMaxSaltBytes, out);
+}
 
 std::variant<Json, ApiError> parse_body(std::string_view body) {
   auto parsed = parse_json(body, "request body");
@@ -174,18 +207,13 @@ void read_common(JsonFields& fields, const ServedModel& model, CommonSettings* o
   read_sampling(fields, model, &out->generation.sampling);
   read_stop(fields, &out->stop);
   read_stream_options(fields, out);
+  read_cache_fields(fields, out);
   read_cairn(fields, out);
   fields.read("n", &out->n, 1, kMaxChoices);
   fields.read("max_tokens", &out->generation.max_tokens, out->min_max_tokens, UINT32_MAX);
   fields.read("ignore_eos", &out->generation.ignore_stop_ids);
   // These are about the service that the client was written for, not about the answer.
-  fields.ignore({"user",
-                 "metadata",
-                 "store",
-                 "service_tier",
-                 "safety_identifier",
-                 "prompt_cache_key",
-                 "prompt_cache_retention"});
+  fields.ignore({"user", "metadata", "store", "service_tier", "safety_identifier"});
   // One seed for all choices: the reply reports one, and it must make all of them again. 53 bits,
   // so that it survives a client whose numbers are doubles.
   if (!out->generation.sampling.seed) out->generation.sampling.seed = random_u64() >> 11;

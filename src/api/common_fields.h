@@ -25,12 +25,16 @@ std::shared_ptr<const ServedModel> pick_model(JsonFields& fields,
 struct CommonSettings {
   GenerationRequest generation;  // without a prompt
   std::vector<std::string> stop;
+  std::string cache_salt;
   uint32_t n = 1;
   uint32_t min_max_tokens = 1;  // 0 where a prompt may be scored without a reply
   bool stream = false;
   bool include_usage = false;
   bool anchors = true;  // texts that are known keep the ids they have
 };
+
+// A text of 1 to 256 bytes that keeps its users' caches apart; `out` stays when it is not given.
+void read_cache_salt(JsonFields& fields, std::string* out);
 
 void read_common(JsonFields& fields, const ServedModel& model, CommonSettings* out);
 

@@ -6,11 +6,15 @@
 
 namespace cairn {
 
-PrepareResult prepare_explain(std::string_view body, const ModelList& models, int64_t now_unix) {
+PrepareResult prepare_explain(std::string_view body,
+                              const ModelList& models,
+                              int64_t now_unix,
+                              std::string_view key_domain) {
   const auto parsed = parse_body(body);
   if (const auto* error = std::get_if<ApiError>(&parsed)) return *error;
-  return std::get<Json>(parsed).contains("messages") ? prepare_chat(body, models, now_unix)
-                                                     : prepare_completions(body, models, now_unix);
+  const bool is_chat = std::get<Json>(parsed).contains("messages");
+  return is_chat ? prepare_chat(body, models, now_unix, key_domain)
+                 : prepare_completions(body, models, now_unix, key_domain);
 }
 
 std::string explain_body(const PreparedRequest& request, const ReuseReport& reuse) {

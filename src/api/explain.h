@@ -13,7 +13,10 @@ namespace cairn {
 inline constexpr size_t kExplainedIdsMax = 4096;
 
 // The body of a chat request or, without "messages", of a completion. Thread: prep.
-PrepareResult prepare_explain(std::string_view body, const ModelList& models, int64_t now_unix);
+PrepareResult prepare_explain(std::string_view body,
+                              const ModelList& models,
+                              int64_t now_unix,
+                              std::string_view key_domain);
 
 // Of the first prompt.
 std::string explain_body(const PreparedRequest& request, const ReuseReport& reuse);

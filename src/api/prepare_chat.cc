@@ -50,8 +50,14 @@ void read_chat_fields(JsonFields& fields, CommonSettings* settings, ChatFields* 
 
 AnchoredPrompt encode_prompt(const ServedModel& model,
                              std::string_view text,
-                             const CommonSettings& settings) {
-  if (settings.anchors) return encode_anchored(model, "", text);
+                             const CommonSettings& settings,
+                             std::string_view key_domain) {
+  if (settings.anchors) {
+    // A domain has one length, so domain and salt cannot be confused.
+    const bool is_common = key_domain.empty() && settings.cache_salt.empty();
+    return encode_anchored(
+        model, is_common ? "" : fmt::format("{}/{}", key_domain, settings.cache_salt), text);
+  }
   AnchoredPrompt prompt;
   prompt.ids = model.tokenizer->encode(text, false);
   return prompt;
@@ -59,7 +65,10 @@ AnchoredPrompt encode_prompt(const ServedModel& model,
 
 }  // namespace
 
-PrepareResult prepare_chat(std::string_view body, const ModelList& models, int64_t now_unix) {
+PrepareResult prepare_chat(std::string_view body,
+                           const ModelList& models,
+                           int64_t now_unix,
+                           std::string_view key_domain) {
   const auto begin = std::chrono::steady_clock::now();
   auto parsed = parse_body(body);
   if (auto* error = std::get_if<ApiError>(&parsed)) return std::move(*error);
@@ -98,11 +107,12 @@ PrepareResult prepare_chat(std::string_view body, const ModelList& models, int64
   request.id = "chatcmpl-" + random_hex_128();
   request.created_unix = now_unix;
   request.stop = std::move(settings.stop);
+  request.cache_salt = settings.cache_salt;
   request.stream = settings.stream;
   request.include_usage = settings.include_usage;
   request.choices_per_prompt = settings.n;
   request.outline = outline_prompt(inputs.messages, inputs.tools, *rendered);
-  AnchoredPrompt prompt = encode_prompt(*model, *rendered, settings);
+  AnchoredPrompt prompt = encode_prompt(*model, *rendered, settings, key_domain);
   request.prompt_ids_hash = prompt_ids_hash(prompt.ids);
   request.n_anchored = prompt.n_anchored;
   if (!settings.generation.no_store) request.anchor_basis = std::move(prompt.basis);

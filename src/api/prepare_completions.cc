@@ -69,7 +69,8 @@ void read_legacy_logprobs(JsonFields& fields, GenerationRequest* out) {
 
 PrepareResult prepare_completions(std::string_view body,
                                   const ModelList& models,
-                                  int64_t now_unix) {
+                                  int64_t now_unix,
+                                  std::string_view /*key_domain*/) {
   const auto begin = std::chrono::steady_clock::now();
   auto parsed = parse_body(body);
   if (auto* error = std::get_if<ApiError>(&parsed)) return std::move(*error);
@@ -100,6 +101,7 @@ PrepareResult prepare_completions(std::string_view body,
   request.id = "cmpl-" + random_hex_128();
   request.created_unix = now_unix;
   request.stop = std::move(settings.stop);
+  request.cache_salt = std::move(settings.cache_salt);
   request.stream = settings.stream;
   request.include_usage = settings.include_usage;
   request.prompt_ids_hash = prompt_ids_hash(prompts.front());

@@ -34,6 +34,7 @@ struct PreparedRequest {
   PromptOutline outline;                // of a chat's prompt
   size_t n_anchored = 0;                // ids at the prompt's front that came from a text anchor
   std::shared_ptr<const AnchorBasis> anchor_basis;  // null: its replies become no anchors
+  std::string cache_salt;  // for the namespace of the choices, which the server makes
   double prepare_ms = 0;
 };
 
@@ -43,7 +44,14 @@ struct PreparedRequest {
 // that lists the names (with one model, an absent "model" means that one).
 using PrepareResult = std::variant<PreparedRequest, ApiError>;
 using ModelList = std::vector<std::shared_ptr<const ServedModel>>;
-PrepareResult prepare_chat(std::string_view body, const ModelList& models, int64_t now_unix);
-PrepareResult prepare_completions(std::string_view body, const ModelList& models, int64_t now_unix);
+// `key_domain`: of the caller's API key; text anchors of other domains and salts are not found.
+PrepareResult prepare_chat(std::string_view body,
+                           const ModelList& models,
+                           int64_t now_unix,
+                           std::string_view key_domain = {});
+PrepareResult prepare_completions(std::string_view body,
+                                  const ModelList& models,
+                                  int64_t now_unix,
+                                  std::string_view key_domain = {});
 
 }  // namespace cairn

@@ -13,6 +13,7 @@ namespace {
 constexpr int kTieCandidates = 8;
 
 bool counts(const CacheNode& node, MatchScope scope) {
+  if (node.is_forgotten) return false;
   return scope == MatchScope::kMemory ? node.is_resident() : node.has_bytes();
 }
 
@@ -81,7 +82,7 @@ PrefixMatch PrefixTree::Impl::find_match(uint32_t root_index,
                                          std::span<const TokenId> tokens,
                                          size_t max_tokens,
                                          MatchScope scope) const {
-  CAIRN_CHECK(root_index < roots.size(), "root was never added");
+  CAIRN_CHECK(root_index < roots.size() && roots[root_index] != nullptr, "root was never added");
   PrefixMatch match;
   const size_t cap = std::min(max_tokens, tokens.empty() ? 0 : tokens.size() - 1);
   const CacheNode* parent = roots[root_index].get();

@@ -94,6 +94,7 @@ PrefixTree::~PrefixTree() {
   // Children are taken out before their parent goes: destructors that nest as deep as a chain is
   // long would need megabytes of stack.
   std::vector<std::unique_ptr<CacheNode>> pending = std::move(impl_->roots);
+  std::erase(pending, nullptr);
   while (!pending.empty()) {
     const std::unique_ptr<CacheNode> node = std::move(pending.back());
     pending.pop_back();
@@ -106,20 +107,37 @@ void PrefixTree::set_observer(TreeObserver* observer) {
 }
 
 uint32_t PrefixTree::add_root(const RootKey& key) {
-  const auto [it, is_new] =
-      impl_->root_indices.try_emplace(key, static_cast<uint32_t>(impl_->roots.size()));
-  if (is_new) {
-    auto root = std::make_unique<CacheNode>();
-    root->key = key;
-    root->root_index = it->second;
-    impl_->roots.push_back(std::move(root));
+  const auto it = impl_->root_indices.find(key);
+  if (it != impl_->root_indices.end()) return it->second;
+  if (impl_->free_root_indices.empty()) {
+    impl_->free_root_indices.push_back(static_cast<uint32_t>(impl_->roots.size()));
+    impl_->roots.emplace_back();
   }
-  return it->second;
+  const uint32_t root_index = impl_->free_root_indices.back();
+  impl_->free_root_indices.pop_back();
+  auto root = std::make_unique<CacheNode>();
+  root->key = key;
+  root->root_index = root_index;
+  impl_->roots[root_index] = std::move(root);
+  impl_->root_indices.emplace(key, root_index);
+  return root_index;
+}
+
+void PrefixTree::remove_root(uint32_t root_index) {
+  CAIRN_CHECK(root(root_index)->children.empty(), "a root that still has nodes");
+  impl_->root_indices.erase(impl_->roots[root_index]->key);
+  impl_->roots[root_index].reset();
+  impl_->free_root_indices.push_back(root_index);
 }
 
 CacheNode* PrefixTree::root(uint32_t root_index) {
-  CAIRN_CHECK(root_index < impl_->roots.size(), "root was never added");
+  CAIRN_CHECK(root_index < impl_->roots.size() && impl_->roots[root_index] != nullptr,
+              "root was never added");
   return impl_->roots[root_index].get();
+}
+
+bool PrefixTree::has_nodes(uint32_t root_index) const {
+  return !impl_->roots[root_index]->children.empty();
 }
 
 CacheNode* PrefixTree::find(uint32_t root_index, const PageKey& key) {
@@ -135,6 +153,7 @@ CacheNode* PrefixTree::insert(CacheNode* parent,
   CAIRN_CHECK(parent->is_root() || parent->tokens.size() == impl_->page_tokens,
               "a leaf cannot have children");
   if (const auto it = parent->children.find(tokens); it != parent->children.end()) {
+    it->second->is_forgotten = false;
     return it->second.get();
   }
   auto owned = std::make_unique<CacheNode>();
@@ -173,9 +192,15 @@ bool PrefixTree::any_covering(const CacheNode& parent,
   for (auto it = parent.children.lower_bound(ids); it != parent.children.end(); ++it) {
     const std::span<const TokenId> theirs = it->first;
     if (theirs.size() < ids.size() || !std::equal(ids.begin(), ids.end(), theirs.begin())) break;
-    if (it->second->has_bytes() && is_enough(*it->second)) return true;
+    const CacheNode& node = *it->second;
+    if (node.has_bytes() && !node.is_forgotten && is_enough(node)) return true;
   }
   return false;
+}
+
+void PrefixTree::forget(CacheNode* node) {
+  node->is_forgotten = true;
+  set_may_persist(node, false);
 }
 
 void PrefixTree::prune(CacheNode* node) {

@@ -54,6 +54,9 @@ struct CacheNode {
   bool may_persist = true;                             // false: no_store
   bool is_writing = false;                             // leased to the writer
   bool is_restoring = false;                           // a read is in flight
+  // Only who leases it already may read it; it goes when the last lease does. See
+  // PrefixTree::forget().
+  bool is_forgotten = false;
   uint64_t serial = 0;  // order of creation; breaks ties the same way in every run
   // Place in the tree's eviction order; only the tree touches these.
   enum class Queue : uint8_t { kNone, kClean, kDirty };
@@ -122,9 +125,12 @@ class PrefixTree {
   // At most one, which outlives its registration; null takes it away.
   void set_observer(TreeObserver* observer);
 
-  // The root's node, made on first use. Returns its index, stable for the tree's life.
+  // The root's node, made on first use. Returns its index, stable until remove_root().
   uint32_t add_root(const RootKey& key);
+  // Requires that the root has no children. Its index may be given to another root afterwards.
+  void remove_root(uint32_t root_index);
   CacheNode* root(uint32_t root_index);
+  bool has_nodes(uint32_t root_index) const;
   CacheNode* find(uint32_t root_index, const PageKey& key);
 
   // Longest front of `tokens` whose nodes have bytes in some tier, at most `max_tokens` and at most
@@ -161,6 +167,10 @@ class PrefixTree {
   bool any_covering(const CacheNode& parent,
                     std::span<const TokenId> ids,
                     const std::function<bool(const CacheNode&)>& is_enough) const;
+
+  // No match finds the node any more and it is not written; insert() of the same ids makes it an
+  // ordinary one again.
+  void forget(CacheNode* node);
 
   // Frees the node and then every ancestor that has no bytes, no child and no lease. Requires that
   // the node itself has neither bytes, children nor leases; otherwise does nothing.

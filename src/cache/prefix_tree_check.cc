@@ -38,6 +38,12 @@ Status PrefixTree::Impl::check_node(const CacheNode& node) const {
     return broken(node, "in flight without a lease");
   }
   if (node.is_writing && !node.is_resident()) return broken(node, "being written without slots");
+  if (node.is_forgotten && (node.may_persist || node.disk.is_set())) {
+    return broken(node, "forgotten, and on its way to the disk or there");
+  }
+  if (node.is_forgotten && node.is_resident() && node.n_leases == 0) {
+    return broken(node, "forgotten, and kept for nobody");
+  }
   auto queue = CacheNode::Queue::kNone;
   if (node.is_resident() && node.n_leases == 0) {
     queue = node.disk.is_set() ? CacheNode::Queue::kClean : CacheNode::Queue::kDirty;

@@ -24,7 +24,8 @@ using EvictionQueue = std::set<CacheNode*, EvictionOrder>;
 
 struct PrefixTree::Impl {
   uint32_t page_tokens = 0;
-  std::vector<std::unique_ptr<CacheNode>> roots;
+  std::vector<std::unique_ptr<CacheNode>> roots;  // [root_index]; null where one was removed
+  std::vector<uint32_t> free_root_indices;
   std::unordered_map<RootKey, uint32_t, DigestHash> root_indices;
   std::unordered_map<PageKey, CacheNode*, DigestHash> by_key;
   TreeObserver* observer = nullptr;
@@ -69,7 +70,9 @@ struct PrefixTree::Impl {
 template <typename Visit>
 void visit_nodes(const std::vector<std::unique_ptr<CacheNode>>& roots, const Visit& visit) {
   std::vector<CacheNode*> pending;
-  for (const auto& root : roots) pending.push_back(root.get());
+  for (const auto& root : roots) {
+    if (root != nullptr) pending.push_back(root.get());
+  }
   while (!pending.empty()) {
     CacheNode* node = pending.back();
     pending.pop_back();

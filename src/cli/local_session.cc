@@ -60,22 +60,24 @@ SamplingParams default_sampling(const GenerationConfig& config) {
   return params;
 }
 
-void attach_store(Engine& engine, const CacheFlags& flags) {
+Status attach_store(Engine& engine, const CacheFlags& flags) {
   const auto directory = flags.store_directory();
   if (!directory) {
     log_info("cache in memory alone (--store none)");
-    return;
+    return Status::ok();
   }
   StoreOptions options;
   options.directory = *directory;
+  CAIRN_ASSIGN_OR_RETURN(options.key, flags.store_key());
   const Status status = engine.attach_disk(posix_file_system(), options);
   if (status.is_ok()) {
-    log_info("cache store: {}", *directory);
+    log_info("cache store: {}{}", *directory, options.key == nullptr ? "" : ", sealed");
   } else {
     log_warning("cache store {} cannot be used, going on with memory alone: {}",
                 *directory,
                 status.message());
   }
+  return Status::ok();
 }
 
 Result<std::unique_ptr<LocalSession>> LocalSession::open(const LocalFlags& flags,
@@ -100,7 +102,7 @@ Result<std::unique_ptr<LocalSession>> LocalSession::open(const LocalFlags& flags
   options.cache = flags.cache.cache_options();
   session->engine_ = std::make_unique<Engine>(*session->backend_, session->clock_, options);
   session->engine_->add_model(std::move(loaded.model), model_options);
-  attach_store(*session->engine_, flags.cache);
+  CAIRN_RETURN_IF_ERROR(attach_store(*session->engine_, flags.cache));
   session->engine_->start();
   return session;
 }

@@ -75,7 +75,8 @@ class LocalSession {
 SamplingParams default_sampling(const GenerationConfig& config);
 
 // Attaches the store that the flags name; a failure costs the disk tier and one warning, nothing
-// else.
-void attach_store(Engine& engine, const CacheFlags& flags);
+// else. Only a key that was asked for and cannot be had is an error: nothing is written unsealed in
+// its place.
+Status attach_store(Engine& engine, const CacheFlags& flags);
 
 }  // namespace cairn::cli

@@ -66,6 +66,10 @@ void CacheFlags::declare(Arguments& arguments) {
                  &store,
                  "Folder of the durable cache, or \"none\"; default " + default_cache_dir());
   arguments.size("--store-max", &store_max, "Most bytes the store's folder may hold");
+  arguments.text("--store-key-file",
+                 &store_key_file,
+                 "File with the 32-byte key that seals the store; default $CAIRN_STORE_KEY_FILE, "
+                 "else it is not sealed");
   arguments.size("--cache-ram",
                  &cache_ram,
                  "Memory for cached pages; 0 = a quarter of what is free, at most 8 GiB");
@@ -94,6 +98,14 @@ RestoreMode CacheFlags::restore_mode() const {
 std::optional<std::string> CacheFlags::store_directory() const {
   if (store == "none") return std::nullopt;
   return store.empty() ? default_cache_dir() : store;
+}
+
+Result<std::shared_ptr<const StoreKey>> CacheFlags::store_key() const {
+  const std::string path =
+      store_key_file.empty() ? env("CAIRN_STORE_KEY_FILE").value_or("") : store_key_file;
+  if (path.empty()) return std::shared_ptr<const StoreKey>();
+  CAIRN_ASSIGN_OR_RETURN(StoreKey key, StoreKey::read(path));
+  return std::make_shared<const StoreKey>(std::move(key));
 }
 
 Result<uint32_t> context_for(const ModelSpec& spec, std::optional<uint64_t> asked) {

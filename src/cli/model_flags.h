@@ -31,11 +31,12 @@ struct ComputeFlags {
   Result<RowEncoding> row_encoding() const;
 };
 
-// --store --store-max --cache-ram --restore --leaf-delay: the cache.
+// --store --store-max --store-key-file --cache-ram --restore --leaf-delay: the cache.
 struct CacheFlags {
   std::string store;  // empty: the default folder; "none": memory alone
   uint64_t store_max = uint64_t{32} << 30;
-  uint64_t cache_ram = 0;  // 0: a quarter of available memory, at most 8 GiB
+  uint64_t cache_ram = 0;      // 0: a quarter of available memory, at most 8 GiB
+  std::string store_key_file;  // empty: $CAIRN_STORE_KEY_FILE, else the store is not sealed
   std::string restore = "auto";
   std::chrono::milliseconds leaf_delay{1000};
 
@@ -44,6 +45,8 @@ struct CacheFlags {
   RestoreMode restore_mode() const;
   // Nullopt for "none".
   std::optional<std::string> store_directory() const;
+  // Null when the store is not to be sealed. Errors: as of StoreKey::read.
+  Result<std::shared_ptr<const StoreKey>> store_key() const;
 };
 
 inline constexpr uint64_t kDefaultContext = 32768;

@@ -130,7 +130,7 @@ Status run(const ServeFlags& flags) {
   options.cache = flags.cache.cache_options();
   Engine engine(*backend, clock, options);
   CAIRN_ASSIGN_OR_RETURN(ModelList models, add_models(engine, *backend, flags));
-  attach_store(engine, flags.cache);
+  CAIRN_RETURN_IF_ERROR(attach_store(engine, flags.cache));
   engine.start();
 
   CAIRN_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server,

@@ -21,6 +21,7 @@ RequestUsage ActiveRequest::usage(TimePoint now) const {
   RequestUsage usage;
   usage.prompt_tokens = request.prompt.size();
   usage.completion_tokens = n_generated;
+  usage.is_kept = !request.no_store;
   usage.seed = *request.sampling.seed;
   if (sequence != nullptr) {
     usage.reuse = sequence->reuse();

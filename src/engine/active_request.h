@@ -38,6 +38,7 @@ struct ActiveRequest {
   bool began_again = false;  // its prefix was looked up a second time before it started
 
   std::unique_ptr<CacheSequence> sequence;  // null while queued
+  uint32_t root_index = 0;                  // of the sequence
   std::optional<Sampler> sampler;           // from its start on
 
   TokenId fed_token = 0;   // what a decode step feeds; stays put while the step runs

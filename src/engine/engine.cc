@@ -22,6 +22,7 @@ namespace {
 constexpr uint32_t kDefaultMaxTokens = 4096;
 constexpr uint32_t kDefaultContext = 32'768;
 constexpr uint32_t kMaxTopLogprobs = 20;
+constexpr size_t kMaxNamespaceBytes = 256;
 // Flush and stats messages that may wait beside the queued requests.
 constexpr size_t kSideMessages = 256;
 // A deadline may be "never"; condition variables do not like times near the end of the calendar.
@@ -48,6 +49,11 @@ Status check_request(const GenerationRequest& request, uint32_t n_ids, uint32_t 
         "prompt or serve with a larger --ctx",
         request.prompt.size(),
         context));
+  }
+  if (request.key_namespace.size() > kMaxNamespaceBytes) {
+    return Status::invalid_argument(fmt::format("a namespace of {} bytes; at most {} are possible",
+                                                request.key_namespace.size(),
+                                                kMaxNamespaceBytes));
   }
   if (request.top_logprobs > kMaxTopLogprobs) {
     return Status::invalid_argument(fmt::format(
@@ -197,18 +203,36 @@ const std::shared_ptr<AnchorTable>& Engine::anchors() const {
   return impl_->loop.cache().anchors();
 }
 
-void Engine::keep_anchor(uint32_t model, Anchor anchor) {
+void Engine::keep_anchor(uint32_t model, std::string key_namespace, Anchor anchor) {
   anchors()->add(anchor);
   // When the inbox is full it is not written, which costs one look-up after a restart.
-  static_cast<void>(impl_->inbox.push(AnchorMessage{model, std::move(anchor)}));
+  static_cast<void>(
+      impl_->inbox.push(AnchorMessage{model, std::move(key_namespace), std::move(anchor)}));
+}
+
+void Engine::forget(ForgetRequest request, std::function<void(ForgetReport)> done) {
+  ForgetReport report;
+  if (request.model >= impl_->loop.n_models()) {
+    report.status = Status::invalid_argument(
+        fmt::format("no model has index {}; {} are loaded", request.model, impl_->loop.n_models()));
+  } else if (request.scope.what == ForgetScope::What::kPrompt && request.scope.prompt.empty()) {
+    report.status = Status::invalid_argument("the prompt to forget has no tokens");
+  } else {
+    if (impl_->inbox.push(ForgetMessage{std::move(request), done})) return;
+    report.status = Status::overloaded("the engine has stopped or takes no more messages");
+  }
+  done(std::move(report));
 }
 
 void Engine::explain(uint32_t model,
+                     std::string key_namespace,
                      std::vector<TokenId> prompt,
                      size_t n_known_max,
                      std::function<void(Result<ReuseReport>)> done) {
   // The message is lost when it is refused, so `done` stays here too.
-  if (impl_->inbox.push(ExplainMessage{model, std::move(prompt), n_known_max, done})) return;
+  if (impl_->inbox.push(
+          ExplainMessage{model, std::move(key_namespace), std::move(prompt), n_known_max, done}))
+    return;
   done(Status::overloaded("the engine has stopped or takes no more messages; try again later"));
 }
 
@@ -288,15 +312,21 @@ void Engine::Impl::handle(EngineMessage& message) {
 
     void operator()(FlushMessage& m) { impl.loop.flush(std::move(m.done)); }
 
+    void operator()(ForgetMessage& m) { impl.loop.forget(std::move(m.request), std::move(m.done)); }
+
     void operator()(StatsMessage& m) { m.done(impl.loop.stats()); }
 
     void operator()(AnchorMessage& m) {
-      impl.loop.cache().keep_anchor(impl.loop.runner(m.model).root_index, m.anchor);
+      TieredCache& cache = impl.loop.cache();
+      const uint32_t base_root = impl.loop.runner(m.model).root_index;
+      cache.keep_anchor(cache.namespace_root(base_root, m.key_namespace), m.anchor);
     }
 
     void operator()(ExplainMessage& m) {
-      m.done(
-          impl.loop.cache().explain(impl.loop.runner(m.model).root_index, m.prompt, m.n_known_max));
+      TieredCache& cache = impl.loop.cache();
+      const uint32_t base_root = impl.loop.runner(m.model).root_index;
+      const uint32_t root_index = cache.namespace_root(base_root, m.key_namespace);
+      m.done(cache.explain(root_index, m.prompt, m.n_known_max));
     }
 
     void operator()(StoreMessage& m) { impl.loop.on_reply(std::move(m.reply)); }
@@ -350,6 +380,8 @@ void Engine::Impl::leave() {
       flush->done(failed_flush(stopped()));
     } else if (auto* explain = std::get_if<ExplainMessage>(&*message)) {
       explain->done(stopped());
+    } else if (auto* forget = std::get_if<ForgetMessage>(&*message)) {
+      loop.forget(std::move(forget->request), std::move(forget->done));
     } else if (auto* stats = std::get_if<StatsMessage>(&*message)) {
       stats->done(loop.stats());
     }

@@ -40,6 +40,12 @@ struct EngineModelOptions {
   uint32_t n_ids = 0;
 };
 
+struct ForgetRequest {
+  uint32_t model = 0;
+  std::string key_namespace;
+  ForgetScope scope;
+};
+
 struct EngineStats {
   CacheStats cache;
   uint64_t requests_submitted = 0, requests_finished = 0, requests_failed = 0,
@@ -81,15 +87,20 @@ class Engine {
   // Frees its place within one step or chunk; the prefilled prefix stays. Unknown ids are ignored.
   void cancel(uint64_t request_id);
   void flush(std::function<void(FlushReport)> done);
-  // Ids of known texts. Kept and found at once; keep_anchor() also writes behind to the store.
+  // Ids of known texts. Kept and found at once; keep_anchor() also writes behind to the store, with
+  // what else the namespace has there.
   const std::shared_ptr<AnchorTable>& anchors() const;
-  void keep_anchor(uint32_t model, Anchor anchor);
+  void keep_anchor(uint32_t model, std::string key_namespace, Anchor anchor);
   // What of `prompt` would be reused now, and where it leaves what is known, with the next
   // n_known_max ids of that.
   void explain(uint32_t model,
+               std::string key_namespace,
                std::vector<TokenId> prompt,
                size_t n_known_max,
                std::function<void(Result<ReuseReport>)> done);
+  // Requests in scope that wait or run go on and leave nothing behind. `done` is called on the
+  // engine thread (or this one, when the engine takes no messages).
+  void forget(ForgetRequest request, std::function<void(ForgetReport)> done);
   void stats(std::function<void(EngineStats)> done);
 
   // Refuses new requests, lets running ones end until `deadline`, cancels the rest, flushes

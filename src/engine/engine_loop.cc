@@ -12,6 +12,45 @@ namespace {
 // wake the engine; this is only the net below.
 constexpr std::chrono::milliseconds kRetryAdmission{20};
 
+// Puts `done` where there is room and returns its place.
+template <typename Report>
+size_t keep_call(std::vector<std::function<void(Report)>>& calls,
+                 std::function<void(Report)> done) {
+  auto slot = std::find(calls.begin(), calls.end(), nullptr);
+  if (slot == calls.end()) slot = calls.insert(calls.end(), nullptr);
+  *slot = std::move(done);
+  return static_cast<size_t>(slot - calls.begin());
+}
+
+template <typename Report>
+void answer_all(std::vector<std::function<void(Report)>>& calls, const Status& status) {
+  for (auto& call : calls) {
+    const auto answer = std::exchange(call, nullptr);
+    if (!answer) continue;
+    Report report;
+    report.status = status;
+    answer(std::move(report));
+  }
+}
+
+// Whether what the request computes is, or may become, part of what should be forgotten.
+bool is_in_scope(const GenerationRequest& request, const ForgetRequest& forget) {
+  if (request.model != forget.model || request.key_namespace != forget.key_namespace) return false;
+  switch (forget.scope.what) {
+    case ForgetScope::What::kNamespace:
+      return true;
+    case ForgetScope::What::kConversation:
+      return request.conversation == forget.scope.conversation;
+    case ForgetScope::What::kPrompt: {
+      const std::vector<TokenId>& prompt = forget.scope.prompt;
+      const size_t n = std::min(prompt.size(), request.prompt.size());
+      return std::equal(
+          prompt.begin(), prompt.begin() + static_cast<std::ptrdiff_t>(n), request.prompt.begin());
+    }
+  }
+  check_failed("what", __FILE__, __LINE__, "unknown scope of a forget");
+}
+
 }  // namespace
 
 EngineLoop::EngineLoop(Backend& backend,
@@ -81,9 +120,12 @@ bool EngineLoop::begin(ActiveRequest& request, Status& status) {
   begin.max_reuse = request.request.prompt_logprobs ? 0 : request.request.max_reuse;
   begin.restore = request.request.restore == RestoreMode::kAuto ? options_.cache.restore
                                                                 : request.request.restore;
-  begin.persist = !request.request.no_store;
-  auto sequence =
-      cache_.begin(runners_[request.request.model]->root_index, request.prompt(), begin);
+  begin.persist = !request.request.memory_only;
+  begin.keep = !request.request.no_store;
+  begin.conversation = request.request.conversation;
+  request.root_index = cache_.namespace_root(runners_[request.request.model]->root_index,
+                                             request.request.key_namespace);
+  auto sequence = cache_.begin(request.root_index, request.prompt(), begin);
   if (!sequence.is_ok()) {
     status = sequence.status();
     return false;
@@ -129,8 +171,7 @@ void EngineLoop::admit() {
 // False when the request has to wait again (a restore, or room).
 bool EngineLoop::begin_again_if_more_is_known(ActiveRequest& request) {
   if (request.began_again || !request.may_share_later()) return true;
-  const uint32_t root_index = runners_[request.request.model]->root_index;
-  if (cache_.probe(root_index, request.prompt()) <= request.sequence->n_rows()) return true;
+  if (cache_.probe(request.root_index, request.prompt()) <= request.sequence->n_rows()) return true;
   request.began_again = true;
   request.sequence.reset();
   Status status;
@@ -202,12 +243,26 @@ void EngineLoop::on_reply(StoreReply reply) {
 
 void EngineLoop::flush(std::function<void(FlushReport)> done) {
   // Answered from a list of our own, because a crash-like stop() must answer too.
-  auto slot = std::find(flushes_.begin(), flushes_.end(), nullptr);
-  if (slot == flushes_.end()) slot = flushes_.insert(flushes_.end(), nullptr);
-  *slot = std::move(done);
-  const size_t idx = static_cast<size_t>(slot - flushes_.begin());
+  const size_t idx = keep_call(flushes_, std::move(done));
   cache_.flush([this, idx](FlushReport report) {
     const auto answer = std::exchange(flushes_[idx], nullptr);
+    if (answer) answer(std::move(report));
+  });
+}
+
+void EngineLoop::forget(ForgetRequest request, std::function<void(ForgetReport)> done) {
+  const uint32_t root_index =
+      cache_.namespace_root(runners_[request.model]->root_index, request.key_namespace);
+  if (!request.scope.dry_run) {
+    for_each_request([&](ActiveRequest& active) {
+      if (!is_in_scope(active.request, request)) return;
+      active.request.no_store = true;
+      if (active.sequence != nullptr) active.sequence->forget();
+    });
+  }
+  const size_t idx = keep_call(forgets_, std::move(done));
+  cache_.forget(root_index, std::move(request.scope), [this, idx](ForgetReport report) {
+    const auto answer = std::exchange(forgets_[idx], nullptr);
     if (answer) answer(std::move(report));
   });
 }
@@ -282,13 +337,8 @@ void EngineLoop::cancel_all() {
 void EngineLoop::fail_all(const Status& status) {
   for_each_request([&](ActiveRequest& request) { fail(request, status); });
   clear_requests();
-  for (auto& flush : flushes_) {
-    const auto answer = std::exchange(flush, nullptr);
-    if (!answer) continue;
-    FlushReport report;
-    report.status = status;
-    answer(std::move(report));
-  }
+  answer_all(flushes_, status);
+  answer_all(forgets_, status);
 }
 
 EngineStats EngineLoop::stats() const {

@@ -63,6 +63,8 @@ class EngineLoop {
   void on_reply(StoreReply reply);
   // `done` is called exactly once, at the latest by fail_all().
   void flush(std::function<void(FlushReport)> done);
+  // Likewise.
+  void forget(ForgetRequest request, std::function<void(ForgetReport)> done);
 
   // Admits, starts, and steps each model once. False when there was nothing to step.
   bool turn();
@@ -127,7 +129,9 @@ class EngineLoop {
   std::vector<std::unique_ptr<ActiveRequest>> begun_;  // oldest first
   bool is_full_ = false;  // the head of the queue had no room, and nothing has changed since
   TimePoint next_admission_{};
-  std::vector<std::function<void(FlushReport)>> flushes_;  // empty ones were answered
+  // Who waits for an answer of the cache; empty ones were answered.
+  std::vector<std::function<void(FlushReport)>> flushes_;
+  std::vector<std::function<void(ForgetReport)>> forgets_;
 
   // Scratch of a step.
   std::vector<StepEntry> entries_;

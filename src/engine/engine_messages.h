@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -27,17 +28,24 @@ struct FlushMessage {
   std::function<void(FlushReport)> done;
 };
 
+struct ForgetMessage {
+  ForgetRequest request;
+  std::function<void(ForgetReport)> done;
+};
+
 struct StatsMessage {
   std::function<void(EngineStats)> done;
 };
 
 struct AnchorMessage {
   uint32_t model = 0;
+  std::string key_namespace;
   Anchor anchor;
 };
 
 struct ExplainMessage {
   uint32_t model = 0;
+  std::string key_namespace;
   std::vector<TokenId> prompt;
   size_t n_known_max = 0;
   std::function<void(Result<ReuseReport>)> done;
@@ -58,6 +66,7 @@ struct StopMessage {};
 using EngineMessage = std::variant<SubmitMessage,
                                    CancelMessage,
                                    FlushMessage,
+                                   ForgetMessage,
                                    StatsMessage,
                                    AnchorMessage,
                                    ExplainMessage,

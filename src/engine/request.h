@@ -46,7 +46,11 @@ struct GenerationRequest {
   uint32_t top_logprobs = 0;     // 0..20 alternatives for each token
   bool prompt_logprobs = false;  // logprob of each prompt id (legacy `echo` with logprobs)
   RestoreMode restore = RestoreMode::kAuto;
-  bool no_store = false;
+  // Requests of different namespaces never see what the others computed. "" is the model's own.
+  std::string key_namespace;
+  std::string conversation;  // label for forget(); no part in matching; may be empty
+  bool memory_only = false;  // what it computes is never written to disk
+  bool no_store = false;     // ... and not left in memory for others either
   size_t max_reuse = SIZE_MAX;
 };
 
@@ -69,6 +73,7 @@ struct RequestUsage {
   uint64_t completion_tokens = 0;  // the stop id included
   ReuseReport reuse;
   uint64_t computed_tokens = 0;  // prompt rows that were prefilled
+  bool is_kept = true;           // false: no_store, or forgotten while it ran
   double queue_ms = 0, restore_ms = 0, prefill_ms = 0, decode_ms = 0;
   uint64_t seed = 0;
 };

@@ -42,6 +42,18 @@ bool is_authorized(const HttpRequest& request, const std::vector<std::string>& k
   return found;
 }
 
+std::string cache_namespace(const HttpRequest& request,
+                            const std::vector<std::string>& keys,
+                            std::string_view salt) {
+  if (keys.empty() && salt.empty()) return "";
+  Sha256 hash;
+  hash.update_field("cairn.namespace.1");
+  hash.update_u8(keys.empty() ? 0 : 1);
+  hash.update_field(keys.empty() ? std::string_view() : presented_key(request));
+  hash.update_field(salt);
+  return to_hex(hash.finish());
+}
+
 Result<std::vector<std::string>> read_api_keys(const std::string& path) {
   struct stat info {};
 

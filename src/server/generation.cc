@@ -50,6 +50,8 @@ void Generation::start(PrepareResult prepared) {
   auto& request = std::get<PreparedRequest>(prepared);
   reply_ = std::make_unique<Reply>(request);
   model_ = request.model->engine_index;
+  key_namespace_ = request.choices.front().key_namespace;
+  is_memory_only_ = request.choices.front().memory_only;
   is_streaming_ = request.stream;
   exchange_->set_on_abort([self = weak_from_this()] {
     if (const auto generation = self.lock()) {
@@ -109,7 +111,7 @@ void Generation::handle(Event event) {
     if (finished.reason == FinishReason::kCancelled && !reply_->wants_cancel(event.choice))
       return fail(Status::cancelled("the server is shutting down; the reply was cut off"));
     out = reply_->on_finished(event.choice, finished.reason, finished.usage);
-    if (auto anchor = reply_->anchor(event.choice)) engine_.keep_anchor(model_, std::move(*anchor));
+    if (finished.usage.is_kept) keep_anchor(event.choice);
   }
   exchange_->append(std::move(out));
   if (!reply_->is_complete()) return;
@@ -121,6 +123,16 @@ void Generation::handle(Event event) {
     HttpResponse response;
     response.body = reply_->body();
     exchange_->respond(std::move(response));
+  }
+}
+
+void Generation::keep_anchor(size_t choice) {
+  auto anchor = reply_->anchor(choice);
+  if (!anchor) return;
+  if (is_memory_only_) {
+    engine_.anchors()->add(std::move(*anchor));
+  } else {
+    engine_.keep_anchor(model_, key_namespace_, std::move(*anchor));
   }
 }
 

@@ -53,6 +53,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void drain();
   void handle(Event event);
   void fail(const Status& status);
+  void keep_anchor(size_t choice);
   void cancel_all();
 
   Engine& engine_;
@@ -61,6 +62,8 @@ class Generation : public std::enable_shared_from_this<Generation> {
   const std::shared_ptr<Exchange> exchange_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::unique_ptr<Reply> reply_;
+  std::string key_namespace_;
+  bool is_memory_only_ = false;
   uint32_t model_ = 0;  // the engine's index
   std::vector<uint64_t> request_ids_;
   bool is_streaming_ = false;

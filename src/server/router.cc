@@ -6,8 +6,10 @@
 
 #include "api/explain.h"
 #include "api/plain_routes.h"
+#include "api/prepare_forget.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "server/auth.h"
 #include "server/generation.h"
 #include "server/stats_json.h"
 
@@ -43,7 +45,8 @@ HttpResponse unknown_path(const std::string& path) {
   error.message = fmt::format(
       "there is nothing at {:.200}; known: /v1/chat/completions, /v1/completions, /v1/models, "
       "/v1/cache/stats, "
-      "/v1/cache/flush, /v1/cache/explain, /tokenize, /detokenize, /health, /metrics",
+      "/v1/cache/flush, /v1/cache/explain, /v1/cache/forget, /tokenize, /detokenize, /health, "
+      "/metrics",
       path);
   return error_response(error);
 }
@@ -58,6 +61,7 @@ enum class Route {
   kStats,
   kFlush,
   kExplain,
+  kForget,
   kTokenize,
   kDetokenize,
   kUnknown
@@ -80,6 +84,7 @@ constexpr RouteEntry kRoutes[] = {
     {"/v1/cache/stats", "GET", Route::kStats},
     {"/v1/cache/flush", "POST", Route::kFlush},
     {"/v1/cache/explain", "POST", Route::kExplain},
+    {"/v1/cache/forget", "POST", Route::kForget},
     {"/tokenize", "POST", Route::kTokenize},
     {"/detokenize", "POST", Route::kDetokenize},
 };
@@ -109,6 +114,7 @@ Router::Router(
     : engine_(engine),
       clock_(clock),
       models_(std::move(models)),
+      api_keys_(options.api_keys),
       post_(std::move(post)),
       prep_queue_(options.max_prep_queue) {
   for (uint32_t i = 0; i < options.n_prep_threads; ++i) {
@@ -154,6 +160,8 @@ void Router::handle(HttpRequest request, const std::shared_ptr<Exchange>& exchan
       return handle_flush(exchange);
     case Route::kExplain:
       return handle_explain(std::move(request), exchange);
+    case Route::kForget:
+      return handle_forget(std::move(request), exchange);
     case Route::kTokenize:
     case Route::kDetokenize: {
       const bool encode = entry.route == Route::kTokenize;
@@ -191,14 +199,25 @@ void Router::run_on_prep(const std::shared_ptr<Exchange>& exchange, Job work) {
   exchange->respond(error_response(error));
 }
 
+// What the request asks for, in the client's own part of the cache.
+PrepareResult Router::prepare(const HttpRequest& request, Prepare how, int64_t now_unix) const {
+  PrepareResult result =
+      how(request.body, models_, now_unix, cache_namespace(request, api_keys_, ""));
+  if (auto* prepared = std::get_if<PreparedRequest>(&result)) {
+    const std::string key_namespace = cache_namespace(request, api_keys_, prepared->cache_salt);
+    for (GenerationRequest& choice : prepared->choices) choice.key_namespace = key_namespace;
+  }
+  return result;
+}
+
 void Router::handle_generation(HttpRequest request,
                                Dialect dialect,
                                const std::shared_ptr<Exchange>& exchange) {
   auto generation = std::make_shared<Generation>(engine_, metrics_, post_, exchange);
   const int64_t now = clock_.unix_seconds();
-  run_on_prep(exchange, [this, generation, dialect, now, body = std::move(request.body)] {
-    PrepareResult result = dialect == Dialect::kChat ? prepare_chat(body, models_, now)
-                                                     : prepare_completions(body, models_, now);
+  const Prepare how = dialect == Dialect::kChat ? prepare_chat : prepare_completions;
+  run_on_prep(exchange, [this, generation, how, now, request = std::move(request)] {
+    PrepareResult result = prepare(request, how, now);
     post_([generation, result = std::make_shared<PrepareResult>(std::move(result))] {
       generation->start(std::move(*result));
     });
@@ -207,8 +226,8 @@ void Router::handle_generation(HttpRequest request,
 
 void Router::handle_explain(HttpRequest request, const std::shared_ptr<Exchange>& exchange) {
   const int64_t now = clock_.unix_seconds();
-  run_on_prep(exchange, [this, exchange, now, body = std::move(request.body)] {
-    auto result = std::make_shared<PrepareResult>(prepare_explain(body, models_, now));
+  run_on_prep(exchange, [this, exchange, now, request = std::move(request)] {
+    const auto result = std::make_shared<PrepareResult>(prepare(request, prepare_explain, now));
     if (auto* error = std::get_if<ApiError>(result.get())) {
       return post_([exchange, error = *error] { exchange->respond(error_response(error)); });
     }
@@ -217,8 +236,10 @@ void Router::handle_explain(HttpRequest request, const std::shared_ptr<Exchange>
       if (!reuse.is_ok()) return exchange->respond(error_response(api_error(reuse.status())));
       exchange->respond(json_response(explain_body(std::get<PreparedRequest>(*result), *reuse)));
     };
-    engine_.explain(prepared.model->engine_index,
-                    prepared.choices.front().prompt,
+    const GenerationRequest& first = prepared.choices.front();
+    engine_.explain(first.model,
+                    first.key_namespace,
+                    first.prompt,
                     kExplainedIdsMax,
                     [post = post_, answer](const Result<ReuseReport>& reuse) {
                       post([answer, reuse] { answer(reuse); });
@@ -236,6 +257,29 @@ void Router::handle_stats(const std::shared_ptr<Exchange>& exchange, bool as_met
       response.body = metrics_.render(stats, n_connections_);
       exchange->respond(std::move(response));
     });
+  });
+}
+
+void Router::handle_forget(HttpRequest request, const std::shared_ptr<Exchange>& exchange) {
+  const int64_t now = clock_.unix_seconds();
+  run_on_prep(exchange, [this, exchange, now, request = std::move(request)] {
+    ForgetResult result =
+        prepare_forget(request.body, models_, now, cache_namespace(request, api_keys_, ""));
+    if (auto* error = std::get_if<ApiError>(&result)) {
+      return post_(
+          [exchange, error = std::move(*error)] { exchange->respond(error_response(error)); });
+    }
+    auto& prepared = std::get<PreparedForget>(result);
+    prepared.request.key_namespace = cache_namespace(request, api_keys_, prepared.cache_salt);
+    const bool is_dry_run = prepared.request.scope.dry_run;
+    engine_.forget(
+        std::move(prepared.request), [post = post_, exchange, is_dry_run](ForgetReport report) {
+          post([exchange, is_dry_run, report = std::move(report)] {
+            HttpResponse response = json_response(dump_json(forget_json(report, is_dry_run)));
+            if (!report.status.is_ok()) response.status = 503;
+            exchange->respond(std::move(response));
+          });
+        });
   });
 }
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -49,18 +50,26 @@ class Router {
  private:
   using Job = std::function<void()>;
 
+  using Prepare = PrepareResult (*)(std::string_view body,
+                                    const ModelList& models,
+                                    int64_t now_unix,
+                                    std::string_view key_domain);
+
+  PrepareResult prepare(const HttpRequest& request, Prepare how, int64_t now_unix) const;
   void handle_generation(HttpRequest request,
                          Dialect dialect,
                          const std::shared_ptr<Exchange>& exchange);
   void handle_explain(HttpRequest request, const std::shared_ptr<Exchange>& exchange);
   void handle_stats(const std::shared_ptr<Exchange>& exchange, bool as_metrics);
   void handle_flush(const std::shared_ptr<Exchange>& exchange);
+  void handle_forget(HttpRequest request, const std::shared_ptr<Exchange>& exchange);
   // Runs `work` on a prep thread and its result's continuation on net; 503 when the queue is full.
   void run_on_prep(const std::shared_ptr<Exchange>& exchange, Job work);
 
   Engine& engine_;
   const Clock& clock_;
   const ModelList models_;
+  const std::vector<std::string> api_keys_;
   const Post post_;
   Metrics metrics_;
   size_t n_connections_ = 0;

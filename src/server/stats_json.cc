@@ -10,6 +10,7 @@ Json stats_json(const EngineStats& stats) {
   out["memory"] = {{"bytes", c.ram_bytes},
                    {"budget_bytes", c.ram_budget_bytes},
                    {"nodes", c.nodes},
+                   {"namespaces", c.namespaces},
                    {"resident_pages", c.resident_pages},
                    {"dirty_pages", c.dirty_pages},
                    {"anchors", c.anchors},
@@ -28,6 +29,7 @@ Json stats_json(const EngineStats& stats) {
                  {"bytes_restored", c.bytes_restored},
                  {"restore_errors", c.restore_errors},
                  {"quarantined", c.quarantined},
+                 {"left_alone", c.left_alone},
                  {"index_damage", c.index_damage},
                  {"evicted_objects", c.evicted_objects}};
   out["reuse"] = {{"lookups", c.lookups},
@@ -40,6 +42,17 @@ Json stats_json(const EngineStats& stats) {
                    {"prompt_tokens", stats.prompt_tokens},
                    {"prefilled_tokens", stats.prefilled_tokens},
                    {"generated_tokens", stats.generated_tokens}};
+  return out;
+}
+
+Json forget_json(const ForgetReport& report, bool is_dry_run) {
+  Json out;
+  out["dry_run"] = is_dry_run;
+  out["durable"] = !is_dry_run && report.status.is_ok();
+  if (!report.status.is_ok()) out["message"] = report.status.message();
+  out["removed"] = {
+      {"objects", report.n_objects}, {"bytes", report.n_bytes}, {"tokens", report.n_tokens}};
+  out["shared"] = {{"tokens", report.n_shared_tokens}};
   return out;
 }
 

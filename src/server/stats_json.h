@@ -7,6 +7,7 @@
 namespace cairn {
 
 Json stats_json(const EngineStats& stats);
+Json forget_json(const ForgetReport& report, bool is_dry_run);
 Json flush_json(const FlushReport& report);
 
 }  // namespace cairn

@@ -112,6 +112,7 @@ bool TieredCache::Impl::pump_anchors(TimePoint cutoff) {
     source.parent = pending.entry.parent;
     source.pages = pending.entry.pages;
     write.anchor = std::move(pending.entry);
+    describe_root(pending.root_index);
     const uint64_t ticket = ++last_ticket;
     writes.emplace(ticket, std::move(write));
     disk->write(ticket, std::move(source));
@@ -119,7 +120,7 @@ bool TieredCache::Impl::pump_anchors(TimePoint cutoff) {
   return true;
 }
 
-void TieredCache::Impl::on_anchor_written(PendingWrite write, uint64_t file_bytes) {
+DiskObject* TieredCache::Impl::on_anchor_written(PendingWrite write, uint64_t file_bytes) {
   ObjectEntry entry = std::move(*write.anchor);
   entry.file_bytes = file_bytes;
   if (DiskObject* old = index.find_anchor(entry.key())) {
@@ -128,7 +129,24 @@ void TieredCache::Impl::on_anchor_written(PendingWrite write, uint64_t file_byte
     used_objects.erase(old->id);
     index.remove(old);
   }
-  note_anchor_use(index.add_anchor(write.root_index, std::move(entry)), tree.tick());
+  DiskObject* object = index.add_anchor(write.root_index, std::move(entry));
+  note_anchor_use(object, tree.tick());
+  return object;
+}
+
+// Those of a whole root that no object holds yet.
+void TieredCache::Impl::forget_anchors(uint32_t root_index, PendingForget* forget) {
+  std::erase_if(new_anchors, [&](const PendingAnchor& pending) {
+    if (pending.root_index != root_index) return false;
+    anchors->remove(pending.entry.key());
+    return true;
+  });
+  for (const auto& [ticket, write] : writes) {
+    if (write.root_index == root_index && write.anchor) {
+      anchors->remove(write.anchor->key());
+      forget->writes.insert(ticket);
+    }
+  }
 }
 
 bool TieredCache::Impl::has_new_anchors_until(uint64_t serial) const {

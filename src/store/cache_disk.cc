@@ -17,15 +17,6 @@ constexpr size_t kRecordBytes = 64;
 
 }  // namespace
 
-CacheRoot& TieredCache::Impl::root_state(uint32_t root_index) {
-  if (root_index >= roots.size()) roots.resize(root_index + 1);
-  return roots[root_index];
-}
-
-void TieredCache::Impl::describe_root(uint32_t root_index) {
-  if (disk != nullptr && roots[root_index].spec) disk->describe_root(*roots[root_index].spec);
-}
-
 void TieredCache::Impl::attach_found(std::vector<ObjectEntry> objects) {
   std::set<uint32_t> found;
   std::vector<DiskObject*> attached;
@@ -104,7 +95,17 @@ std::vector<CacheNode*> TieredCache::Impl::delete_object(DiskObject* object) {
   count_log_record(kRecordBytes, true);
   disk_bytes -= std::min(disk_bytes, object->file_bytes);
   used_objects.erase(object->id);
-  return index.remove(object);
+  const uint32_t root_index = object->root_index;
+  std::vector<CacheNode*> nodes = index.remove(object);
+  drop_empty_root(root_index);
+  return nodes;
+}
+
+// The folder of a root goes with its last object.
+void TieredCache::Impl::drop_empty_root(uint32_t root_index) {
+  if (index.n_objects_of(root_index) > 0) return;
+  roots[root_index].is_described = false;
+  disk->remove_root(tree.root(root_index)->key);
 }
 
 bool TieredCache::Impl::make_disk_room(const PendingWrite& write) {

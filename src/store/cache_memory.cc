@@ -26,11 +26,7 @@ size_t TieredCache::Impl::promised_bytes(uint32_t root_index, size_t n_more) con
   for (const auto& [slot_bytes, n] : roots[root_index].page_slots)
     n_slots[slot_bytes] += n * n_more;
   size_t n_bytes = 0;
-  std::set<size_t> sizes;
-  for (const CacheRoot& root : roots) {
-    for (const auto& [slot_bytes, n] : root.page_slots) sizes.insert(slot_bytes);
-  }
-  for (const size_t slot_bytes : sizes) {
+  for (const size_t slot_bytes : slot_sizes) {
     n_bytes += chunks_for(pool, slot_bytes, n_slots[slot_bytes] + tree.n_leased_slots(slot_bytes));
   }
   return n_bytes;
@@ -111,11 +107,13 @@ void TieredCache::Impl::give_page(CacheNode* node, PageSlots slots) {
 
 void TieredCache::Impl::release_node(CacheNode* node) {
   tree.unlease(node);
+  if (node->is_forgotten && node->n_leases == 0 && node->is_resident()) tree.drop_slots(node);
   tree.prune(node);
 }
 
 void TieredCache::Impl::update_other_bytes() {
-  const size_t n_other = tree.memory_bytes() + index.memory_bytes() + anchors->memory_bytes();
+  const size_t n_other =
+      tree.memory_bytes() + index.memory_bytes() + anchors->memory_bytes() + roots_bytes();
   // Promises stand: what they need is never taken away by bookkeeping that grew meanwhile.
   const size_t n_promised = roots.empty() ? 0 : promised_bytes(0, 0);
   const size_t budget = options.ram_budget_bytes;

@@ -105,7 +105,8 @@ Result<std::unique_ptr<CacheSequence>> TieredCache::begin(uint32_t root_index,
                                                           std::span<const TokenId> prompt,
                                                           const BeginOptions& options) {
   Impl& cache = *impl_;
-  CAIRN_CHECK(root_index < cache.roots.size() && cache.roots[root_index].spec,
+  CAIRN_CHECK(root_index < cache.roots.size() && cache.roots[root_index].is_live &&
+                  cache.roots[root_index].spec,
               "root was never added");
   const size_t n_rows = std::max({options.max_rows, prompt.size(), size_t{1}});
   const size_t n_pages = n_rows / cache.page_tokens + (n_rows % cache.page_tokens == 0 ? 0 : 1);
@@ -129,12 +130,16 @@ Result<std::unique_ptr<CacheSequence>> TieredCache::begin(uint32_t root_index,
   CacheSequence::Impl* seq = impl.get();
   seq->cache = &cache;
   seq->root_index = root_index;
-  seq->persist = options.persist;
+  seq->keep = options.keep;
+  seq->persist = options.persist && options.keep;
+  seq->conversation = options.conversation;
   seq->n_pages_max = n_pages;
   seq->max_reuse = options.max_reuse;
   seq->begun = cache.clock.now();
   ++cache.counters.lookups;
   ++cache.n_sequences;
+  cache.sequences.insert(seq);
+  ++cache.roots[root_index].n_sequences;
   std::unique_ptr<CacheSequence> sequence(new CacheSequence(std::move(impl)));
 
   cache.adopt_match(seq, plan);
@@ -339,7 +344,10 @@ void TieredCache::Impl::lose_object(uint64_t object_id, const Status& status) {
     count_log_record(sizeof(PageKey) * 2, true);
   }
   used_objects.erase(object_id);
+  const uint32_t root_index = object->root_index;
   for (CacheNode* node : index.remove(object)) tree.prune(node);
+  // One that was left alone keeps its folder: it is not empty.
+  drop_empty_root(root_index);
 }
 
 void TieredCache::Impl::complete(CacheSequence::Impl* seq) {

@@ -12,6 +12,8 @@ CacheSequence::CacheSequence(std::unique_ptr<Impl> impl) : impl_(std::move(impl)
 CacheSequence::~CacheSequence() {
   impl_->release();
   --impl_->cache->n_sequences;
+  impl_->cache->sequences.erase(impl_.get());
+  --impl_->cache->roots[impl_->root_index].n_sequences;
 }
 
 bool CacheSequence::is_ready() const {
@@ -67,7 +69,8 @@ void CacheSequence::advance(std::span<const TokenId> tokens) {
   seq.tail.insert(seq.tail.end(), tokens.begin(), tokens.end());
   seq.n_rows += tokens.size();
   seq.n_rows_touched = std::max(seq.n_rows_touched, seq.n_rows);
-  while (seq.tail.size() >= page_tokens) {
+  // What is not kept stays private to the end.
+  while (seq.keep && seq.tail.size() >= page_tokens) {
     seq.advance_page();
     seq.tail.erase(seq.tail.begin(), seq.tail.begin() + static_cast<std::ptrdiff_t>(page_tokens));
   }
@@ -109,7 +112,7 @@ size_t CacheSequence::adopt(std::span<const TokenId> upcoming) {
   while (upcoming.size() - n_adopted >= page_tokens) {
     const auto& children = seq.parent()->children;
     const auto it = children.find(upcoming.subspan(n_adopted, page_tokens));
-    if (it == children.end() || !it->second->is_resident()) break;
+    if (it == children.end() || !it->second->is_resident() || it->second->is_forgotten) break;
     CacheNode* node = it->second.get();
     // The page takes the room of one that was promised or prepared.
     if (seq.n_reserved == 0 && seq.own.empty()) break;
@@ -153,12 +156,17 @@ Status CacheSequence::truncate(size_t n) {
 
 void CacheSequence::finish() {
   Impl& seq = *impl_;
-  if (seq.n_pending == 0 && !seq.is_finished && !seq.tail.empty()) seq.keep_tail();
+  if (seq.n_pending == 0 && !seq.is_finished && seq.keep) {
+    const CacheNode* end = seq.tail.empty() ? seq.parent() : seq.keep_tail();
+    if (!end->is_root() && !seq.conversation.empty()) {
+      seq.cache->labels.record(seq.root_index, seq.conversation, end->key);
+    }
+  }
   seq.release();
 }
 
 // Turns the unfinished page into a leaf, unless what is known serves its rows already.
-void CacheSequence::Impl::keep_tail() {
+CacheNode* CacheSequence::Impl::keep_tail() {
   PrefixTree& tree = cache->tree;
   CacheNode* above = parent();
   const bool is_on_disk =
@@ -167,7 +175,7 @@ void CacheSequence::Impl::keep_tail() {
   const bool is_served = tree.any_covering(*above, tail, [&](const CacheNode& node) {
     return node.is_resident() && (node.disk.is_set() || node.may_persist || !may_persist);
   });
-  if (is_served) return;
+  if (is_served) return above;
   PageSlots slots = std::move(own.front());
   own.erase(own.begin());
   if (n_rows_touched > n_rows) {
@@ -176,7 +184,7 @@ void CacheSequence::Impl::keep_tail() {
     Result<PageSlots> fresh = cache->take_page(root_index);
     if (!fresh.is_ok()) {
       cache->drop_page(std::move(slots));
-      return;
+      return above;
     }
     for (size_t g = 0; g < slots.size(); ++g) {
       cache->backend.copy_rows({.layout = &cache->roots[root_index].layouts[g],
@@ -200,6 +208,7 @@ void CacheSequence::Impl::keep_tail() {
   cache->note_use(*leaf);
   cache->remove_superseded(leaf);
   cache->release_node(leaf);
+  return leaf;
 }
 
 void CacheSequence::Impl::release() {

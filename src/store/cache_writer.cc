@@ -138,6 +138,7 @@ void TieredCache::Impl::refuse_write(const PendingWrite& write) {
 }
 
 void TieredCache::Impl::start_write(PendingWrite write) {
+  describe_root(write.root_index);
   const CacheRoot& root = roots[write.root_index];
   ObjectSource source;
   source.root = tree.root(write.root_index)->key;
@@ -170,12 +171,14 @@ void TieredCache::Impl::on_write(const WriteReply& reply) {
   writes.erase(it);
   leased_to_writer -= write.lease_bytes;
   if (!reply.status.is_ok()) {
+    unwrite_forgotten(reply.ticket, nullptr);
     on_write_failed(write, reply.status);
     return;
   }
   is_write_failing = false;
+  DiskObject* object = nullptr;
   if (write.kind != ObjectKind::kAnchor) {
-    index.add_written(write.root_index, write.kind, write.nodes, reply.file_bytes);
+    object = index.add_written(write.root_index, write.kind, write.nodes, reply.file_bytes);
   }
   ++counters.objects_written;
   counters.bytes_written += reply.file_bytes;
@@ -187,10 +190,14 @@ void TieredCache::Impl::on_write(const WriteReply& reply) {
     ++flush.report.n_objects;
     flush.report.n_bytes += reply.file_bytes;
   }
-  if (write.anchor) return on_anchor_written(std::move(write), reply.file_bytes);
+  if (write.anchor) {
+    unwrite_forgotten(reply.ticket, on_anchor_written(std::move(write), reply.file_bytes));
+    return;
+  }
+  unwrite_forgotten(reply.ticket, object);
   for (CacheNode* node : write.nodes) {
     tree.set_writing(node, false);
-    remove_superseded(node);
+    if (!node->is_forgotten) remove_superseded(node);
   }
   for (auto node = write.nodes.rbegin(); node != write.nodes.rend(); ++node) release_node(*node);
 }

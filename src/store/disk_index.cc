@@ -62,6 +62,7 @@ bool DiskIndex::ByUse::operator()(const DiskObject* a, const DiskObject* b) cons
 
 DiskObject* DiskIndex::add(std::unique_ptr<DiskObject> object) {
   object->id = ++last_id_;
+  ++n_by_root_[object->root_index];
   DiskObject* added = object.get();
   objects_.emplace(added->id, std::move(object));
   return added;
@@ -111,6 +112,14 @@ DiskObject* DiskIndex::add_anchor(uint32_t root_index, ObjectEntry entry) {
   const bool is_new = anchors_.emplace(object->entry->key(), object).second;
   CAIRN_CHECK(is_new, "an anchor was added twice");
   return object;
+}
+
+std::vector<uint64_t> DiskIndex::anchors_of(uint32_t root_index) const {
+  std::vector<uint64_t> ids;
+  for (const auto& [key, object] : anchors_) {
+    if (object->root_index == root_index) ids.push_back(object->id);
+  }
+  return ids;
 }
 
 DiskObject* DiskIndex::find_anchor(const PageKey& key) {
@@ -167,6 +176,50 @@ std::vector<DiskObject*> DiskIndex::attach_below(CacheNode* parent, uint32_t pag
   return attached;
 }
 
+size_t DiskIndex::n_objects_of(uint32_t root_index) const {
+  const auto it = n_by_root_.find(root_index);
+  return it == n_by_root_.end() ? 0 : it->second;
+}
+
+std::vector<uint64_t> DiskIndex::objects_of(uint32_t root_index) const {
+  std::vector<uint64_t> ids;
+  for (const auto& [id, object] : objects_) {
+    if (object->root_index == root_index) ids.push_back(id);
+  }
+  return ids;
+}
+
+std::vector<uint64_t> DiskIndex::waiting_below(std::vector<PageKey> parents) const {
+  std::vector<uint64_t> found;
+  while (!parents.empty()) {
+    const auto [begin, end] = waiting_.equal_range(parents.back());
+    parents.pop_back();
+    for (auto it = begin; it != end; ++it) {
+      found.push_back(it->second->id);
+      for (const PageRecord& page : it->second->entry->pages) parents.push_back(page.key);
+    }
+  }
+  return found;
+}
+
+std::vector<uint64_t> DiskIndex::waiting_on(const PageKey& parent,
+                                            std::span<const TokenId> ids) const {
+  std::vector<uint64_t> found;
+  std::vector<PageKey> parents;
+  const auto [begin, end] = waiting_.equal_range(parent);
+  for (auto it = begin; it != end; ++it) {
+    const std::vector<PageRecord>& pages = it->second->entry->pages;
+    const std::vector<TokenId>& first = pages.front().tokens;
+    const size_t n = std::min(first.size(), ids.size());
+    if (!std::equal(first.begin(), first.begin() + static_cast<std::ptrdiff_t>(n), ids.begin()))
+      continue;
+    found.push_back(it->second->id);
+    for (const PageRecord& page : pages) parents.push_back(page.key);
+  }
+  for (const uint64_t id : waiting_below(std::move(parents))) found.push_back(id);
+  return found;
+}
+
 DiskObject* DiskIndex::find(uint64_t id) {
   const auto it = objects_.find(id);
   return it == objects_.end() ? nullptr : it->second.get();
@@ -191,6 +244,7 @@ std::vector<CacheNode*> DiskIndex::remove(DiskObject* object) {
     const auto it = anchors_.find(object->entry->key());
     if (it != anchors_.end() && it->second == object) anchors_.erase(it);
   }
+  if (--n_by_root_.at(object->root_index) == 0) n_by_root_.erase(object->root_index);
   if (object->entry != nullptr) {
     entry_bytes_ -= memory_of(*object->entry);
     const auto [begin, end] = waiting_.equal_range(object->entry->parent);

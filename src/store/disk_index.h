@@ -61,6 +61,7 @@ class DiskIndex {
   DiskObject* add_anchor(uint32_t root_index, ObjectEntry entry);
   // Null when there is none.
   DiskObject* find_anchor(const PageKey& key);
+  std::vector<uint64_t> anchors_of(uint32_t root_index) const;
 
   // Puts found objects that continue `parent` (a root or a full page) into the tree, and what
   // continues those. Objects whose ids do not fit their keys stay unreachable. Returns those that
@@ -85,6 +86,14 @@ class DiskIndex {
 
   size_t n_objects() const { return objects_.size(); }
 
+  size_t n_objects_of(uint32_t root_index) const;
+  std::vector<uint64_t> objects_of(uint32_t root_index) const;
+  // Unreachable objects that continue one of `parents`, and those that continue these.
+  std::vector<uint64_t> waiting_below(std::vector<PageKey> parents) const;
+  // Unreachable objects that continue `parent` along `ids` (one is a front of the other's first
+  // page), and those that continue these.
+  std::vector<uint64_t> waiting_on(const PageKey& parent, std::span<const TokenId> ids) const;
+
   size_t memory_bytes() const;
   std::vector<ObjectEntry> all_entries() const;
   // Compares with the tree; for tests.
@@ -103,6 +112,7 @@ class DiskIndex {
   uint64_t last_id_ = DiskPlace::kNone;
   uint64_t n_pages_ = 0;
   size_t entry_bytes_ = 0;
+  std::unordered_map<uint32_t, size_t> n_by_root_;  // objects; no entry for none
   std::unordered_map<uint64_t, std::unique_ptr<DiskObject>> objects_;
   std::unordered_multimap<PageKey, DiskObject*, DigestHash> waiting_;  // unreachable, by parent
   std::unordered_map<PageKey, DiskObject*, DigestHash> anchors_;

@@ -21,6 +21,12 @@ struct SyncCommand {
   uint64_t ticket = 0;
 };
 
+struct ForgetCommand {
+  uint64_t ticket = 0;
+  std::vector<ObjectEntry> entries;
+  std::optional<RootKey> whole_root;
+};
+
 struct QuarantineCommand {
   ObjectEntry entry;
   std::string reason;
@@ -35,6 +41,10 @@ struct UseCommand {
   int64_t unix_seconds = 0;
 };
 
+struct RemoveRootCommand {
+  RootKey root;
+};
+
 struct CompactCommand {
   std::vector<ObjectEntry> live;
 };
@@ -42,8 +52,10 @@ struct CompactCommand {
 using WriterCommand = std::variant<RootSpec,
                                    WriteCommand,
                                    SyncCommand,
+                                   ForgetCommand,
                                    QuarantineCommand,
                                    RemoveCommand,
+                                   RemoveRootCommand,
                                    UseCommand,
                                    CompactCommand>;
 
@@ -107,11 +119,20 @@ struct DiskStore::Impl {
 
   void handle(const SyncCommand& command) { reply(SyncReply{command.ticket, files->sync()}); }
 
+  void handle(const ForgetCommand& command) {
+    RemovedFiles removed;
+    Status status = files->forget_objects(
+        command.entries, command.whole_root ? &*command.whole_root : nullptr, &removed);
+    reply(ForgetReply{command.ticket, std::move(status), removed.n_objects, removed.n_bytes});
+  }
+
   void handle(const QuarantineCommand& command) {
     report(files->quarantine(command.entry, command.reason));
   }
 
   void handle(const RemoveCommand& command) { report(files->remove_object(command.entry)); }
+
+  void handle(const RemoveRootCommand& command) { report(files->remove_empty_root(command.root)); }
 
   void handle(const UseCommand& command) {
     report(files->record_use(command.object_keys, command.unix_seconds));
@@ -166,6 +187,10 @@ void DiskStore::describe_root(RootSpec spec) {
   impl_->commands.push_reply(std::move(spec));
 }
 
+void DiskStore::remove_root(RootKey root) {
+  impl_->commands.push_reply(RemoveRootCommand{root});
+}
+
 void DiskStore::write(uint64_t ticket, ObjectSource source) {
   impl_->commands.push_reply(WriteCommand{ticket, std::move(source)});
 }
@@ -186,6 +211,12 @@ void DiskStore::read(uint64_t ticket,
 
 void DiskStore::sync(uint64_t ticket) {
   impl_->commands.push_reply(SyncCommand{ticket});
+}
+
+void DiskStore::forget(uint64_t ticket,
+                       std::vector<ObjectEntry> entries,
+                       std::optional<RootKey> whole_root) {
+  impl_->commands.push_reply(ForgetCommand{ticket, std::move(entries), whole_root});
 }
 
 void DiskStore::quarantine(ObjectEntry entry, std::string reason) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -36,7 +37,14 @@ struct SyncReply {
   Status status;
 };
 
-using StoreReply = std::variant<WriteReply, ReadReply, SyncReply>;
+struct ForgetReply {
+  uint64_t ticket = 0;
+  Status status;
+  uint64_t n_objects = 0;  // files removed
+  uint64_t n_bytes = 0;
+};
+
+using StoreReply = std::variant<WriteReply, ReadReply, SyncReply, ForgetReply>;
 
 class DiskStore {
  public:
@@ -49,12 +57,17 @@ class DiskStore {
   ~DiskStore();  // finishes the commands that are queued
 
   void describe_root(RootSpec spec);
+  void remove_root(RootKey root);
   void write(uint64_t ticket, ObjectSource source);  // -> WriteReply
   void read(uint64_t ticket,
             ObjectEntry entry,
             std::vector<PageLayout> layouts,
             std::vector<PageTarget> targets);  // -> ReadReply
   void sync(uint64_t ticket);                  // -> SyncReply
+  // `whole_root`: whatever else lies in this root's folder goes too.
+  void forget(uint64_t ticket,
+              std::vector<ObjectEntry> entries,
+              std::optional<RootKey> whole_root);  // -> ForgetReply
   void quarantine(ObjectEntry entry, std::string reason);
   void remove(ObjectEntry entry);
   void record_use(std::vector<PageKey> object_keys, int64_t unix_seconds);

@@ -1,5 +1,7 @@
 #include "store/folder_contents.h"
 
+#include <fmt/core.h>
+
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -26,18 +28,23 @@ std::optional<std::pair<PageKey, ObjectKind>> parse_object_name(std::string_view
   return std::nullopt;
 }
 
+bool is_index_name(std::string_view name) {
+  constexpr std::string_view kFront = "index-";
+  constexpr std::string_view kBack = ".log";
+  if (name == kIndexFileName) return true;
+  return name.size() == kFront.size() + 16 + kBack.size() && name.starts_with(kFront) &&
+         name.ends_with(kBack) && is_hex(name.substr(kFront.size(), 16));
+}
+
 // Only what this program wrote may be removed; a store's folder can hold other people's files.
 
 // What write_file_atomically() leaves behind: "<file>.<16 hex>.tmp" of the store's own files.
 bool is_atomic_write_temp(std::string_view name) {
-  for (const std::string_view file : {kIndexFileName, kRootFileName}) {
-    if (name.size() != file.size() + 1 + 16 + kTempSuffix.size()) continue;
-    if (name.starts_with(file) && name[file.size()] == '.' && name.ends_with(kTempSuffix) &&
-        is_hex(name.substr(file.size() + 1, 16))) {
-      return true;
-    }
-  }
-  return false;
+  constexpr size_t kBehindBytes = 1 + 16 + kTempSuffix.size();
+  if (name.size() <= kBehindBytes || !name.ends_with(kTempSuffix)) return false;
+  const std::string_view file = name.substr(0, name.size() - kBehindBytes);
+  return name[file.size()] == '.' && is_hex(name.substr(file.size() + 1, 16)) &&
+         (file == kRootFileName || is_index_name(file));
 }
 
 // "<number>.<64 hex>", see StoreFiles::Impl::temp_path.
@@ -50,14 +57,14 @@ bool is_object_temp(std::string_view name) {
 
 class Lister {
  public:
-  explicit Lister(FileSystem& fs) : fs_(fs) {}
+  Lister(FileSystem& fs, std::string_view own_index) : fs_(fs), own_index_(own_index) {}
 
   Status list_all(const std::string& directory) {
     CAIRN_ASSIGN_OR_RETURN(const std::vector<DirEntry> entries, fs_.list(directory));
     for (const DirEntry& entry : entries) {
       const std::string path = directory + "/" + entry.name;
       if (!entry.is_directory) {
-        if (entry.name != kIndexFileName) other_file(path, entry.name);
+        if (entry.name != own_index_) other_file(path, entry.name);
       } else if (entry.name == "tmp") {
         CAIRN_RETURN_IF_ERROR(list_temp(path));
       } else if (entry.name.size() == 64 && is_hex(entry.name)) {
@@ -149,13 +156,20 @@ class Lister {
   }
 
   FileSystem& fs_;
+  std::string_view own_index_;
   FolderContents contents_;
 };
 
 }  // namespace
 
-Result<FolderContents> list_store(FileSystem& fs, const std::string& directory) {
-  Lister lister(fs);
+std::string sealed_index_name(uint64_t key_id) {
+  return fmt::format("index-{:016x}.log", key_id);
+}
+
+Result<FolderContents> list_store(FileSystem& fs,
+                                  const std::string& directory,
+                                  std::string_view own_index) {
+  Lister lister(fs, own_index);
   CAIRN_RETURN_IF_ERROR(lister.list_all(directory));
   return lister.take();
 }

@@ -20,9 +20,9 @@ constexpr std::string_view kRecordMark = "CREC";
 constexpr size_t kHashOffset = 4;
 constexpr size_t kLengthOffset = 12;  // the hash covers everything from here on
 
-enum RecordType : uint8_t { kAdd = 1, kRemove = 2, kUse = 3, kSynced = 4 };
+enum RecordType : uint8_t { kAdd = 1, kRemove = 2, kUse = 3, kSynced = 4, kSealed = 5 };
 
-std::vector<std::byte> seal_record(ByteWriter body) {
+std::vector<std::byte> frame_record(ByteWriter body) {
   const std::vector<std::byte> bytes = body.take();
   CAIRN_CHECK(bytes.size() <= kMaxRecordBytes, "an index record is larger than any reader accepts");
   ByteWriter record;
@@ -60,6 +60,34 @@ size_t find_record(std::span<const std::byte> bytes, size_t offset) {
     if (record_at(bytes.subspan(offset))) return offset;
     ++offset;
   }
+}
+
+// Random nonces: below 2^32 records under one key they do not meet.
+std::vector<std::byte> seal_record(std::span<const std::byte> plain, Aes256Gcm& cipher) {
+  SealNonce nonce;
+  random_bytes(nonce);
+  std::vector<std::byte> sealed(plain.size());
+  const SealTag tag = cipher.seal(nonce, {}, plain, sealed.data());
+  ByteWriter body;
+  body.u8(kSealed);
+  body.bytes(nonce);
+  body.bytes(sealed);
+  body.bytes(tag);
+  return frame_record(std::move(body));
+}
+
+// The body that was sealed, or nullopt when this is none or not of this key.
+std::optional<std::vector<std::byte>> open_record(std::span<const std::byte> body,
+                                                  Aes256Gcm& cipher) {
+  if (body.size() < kRecordSealBytes || body[0] != std::byte{kSealed}) return std::nullopt;
+  SealNonce nonce;
+  SealTag tag;
+  std::copy_n(body.begin() + 1, nonce.size(), nonce.begin());
+  std::copy_n(body.end() - sizeof(tag), tag.size(), tag.begin());
+  const auto sealed = body.subspan(1 + sizeof(nonce), body.size() - kRecordSealBytes);
+  std::vector<std::byte> plain(sealed.size());
+  if (!cipher.open(nonce, {}, sealed, tag, plain.data())) return std::nullopt;
+  return plain;
 }
 
 Result<ObjectEntry> read_add(ByteReader& reader) {
@@ -199,14 +227,14 @@ std::vector<std::byte> encode_add_record(const ObjectEntry& entry) {
     body.u32(static_cast<uint32_t>(page.tokens.size()));
     for (const TokenId id : page.tokens) body.u32(id);
   }
-  return seal_record(std::move(body));
+  return frame_record(std::move(body));
 }
 
 std::vector<std::byte> encode_remove_record(const PageKey& key) {
   ByteWriter body;
   body.u8(kRemove);
   body.bytes(key.bytes);
-  return seal_record(std::move(body));
+  return frame_record(std::move(body));
 }
 
 std::vector<std::byte> encode_use_record(std::span<const PageKey> keys, int64_t unix_seconds) {
@@ -216,16 +244,16 @@ std::vector<std::byte> encode_use_record(std::span<const PageKey> keys, int64_t 
   body.i64(unix_seconds);
   body.u32(static_cast<uint32_t>(keys.size()));
   for (const PageKey& key : keys) body.bytes(key.bytes);
-  return seal_record(std::move(body));
+  return frame_record(std::move(body));
 }
 
 std::vector<std::byte> encode_synced_record() {
   ByteWriter body;
   body.u8(kSynced);
-  return seal_record(std::move(body));
+  return frame_record(std::move(body));
 }
 
-IndexScan scan_index_log(std::span<const std::byte> bytes) {
+IndexScan scan_index_log(std::span<const std::byte> bytes, const StoreKey* key) {
   IndexScan scan;
   const std::vector<std::byte> want = encode_index_header();
   const std::span<const std::byte> header = bytes.first(std::min(bytes.size(), kIndexHeaderBytes));
@@ -239,6 +267,8 @@ IndexScan scan_index_log(std::span<const std::byte> bytes) {
   }
   scan.has_header = true;
   IndexBuilder builder;
+  std::optional<Aes256Gcm> cipher;
+  if (key != nullptr) cipher.emplace(key->log_cipher());
   size_t offset = kIndexHeaderBytes;
   scan.good_bytes = offset;
   while (offset < bytes.size()) {
@@ -250,8 +280,10 @@ IndexScan scan_index_log(std::span<const std::byte> bytes) {
       offset = next;
       continue;
     }
-    const Status status = builder.apply(*body);
-    if (status.is_ok()) {
+    std::optional<std::vector<std::byte>> opened;
+    if (cipher) opened = open_record(*body, *cipher);
+    const bool is_readable = !cipher || opened.has_value();
+    if (is_readable && builder.apply(opened ? std::span(std::as_const(*opened)) : *body).is_ok()) {
       ++scan.n_records;
     } else {
       ++scan.n_bad_records;
@@ -264,10 +296,24 @@ IndexScan scan_index_log(std::span<const std::byte> bytes) {
   return scan;
 }
 
-Result<std::unique_ptr<IndexLog>> IndexLog::open(FileSystem& fs, const std::string& path) {
-  std::unique_ptr<IndexLog> log(new IndexLog(fs, path));
+Result<std::unique_ptr<IndexLog>> IndexLog::open(FileSystem& fs,
+                                                 const std::string& path,
+                                                 const StoreKey* key) {
+  std::unique_ptr<IndexLog> log(new IndexLog(fs, path, key));
   CAIRN_RETURN_IF_ERROR(log->reopen());
   return log;
+}
+
+std::vector<std::byte> IndexLog::sealed(std::span<const std::byte> records) {
+  std::vector<std::byte> out;
+  while (!records.empty()) {
+    const auto body = record_at(records);
+    CAIRN_CHECK(body.has_value(), "a record that was just made cannot be read");
+    const std::vector<std::byte> record = seal_record(*body, *cipher_);
+    out.insert(out.end(), record.begin(), record.end());
+    records = records.subspan(kRecordHeaderBytes + body->size());
+  }
+  return out;
 }
 
 Status IndexLog::reopen() {
@@ -275,11 +321,15 @@ Status IndexLog::reopen() {
   CAIRN_ASSIGN_OR_RETURN(const FileStat stat, file->stat());
   file_ = std::move(file);
   size_bytes_ = stat.size_bytes;
-  if (size_bytes_ == 0) return append(encode_index_header());
+  if (size_bytes_ == 0) return append_bytes(encode_index_header());
   return Status::ok();
 }
 
 Status IndexLog::append(std::span<const std::byte> record) {
+  return cipher_ ? append_bytes(sealed(record)) : append_bytes(record);
+}
+
+Status IndexLog::append_bytes(std::span<const std::byte> record) {
   const Status status = file_->append(record);
   if (status.is_ok()) {
     size_bytes_ += record.size();
@@ -302,7 +352,12 @@ Status IndexLog::sync() {
 
 Status IndexLog::replace(std::span<const std::byte> records) {
   std::vector<std::byte> bytes = encode_index_header();
-  bytes.insert(bytes.end(), records.begin(), records.end());
+  if (cipher_) {
+    const std::vector<std::byte> own = sealed(records);
+    bytes.insert(bytes.end(), own.begin(), own.end());
+  } else {
+    bytes.insert(bytes.end(), records.begin(), records.end());
+  }
   CAIRN_RETURN_IF_ERROR(write_file_atomically(fs_, path_, bytes));
   return reopen();
 }

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,7 +25,7 @@ namespace cairn {
 inline constexpr uint32_t kIndexLogVersion = 1;
 inline constexpr size_t kIndexHeaderBytes = 24;
 inline constexpr size_t kRecordHeaderBytes = 16;
-inline constexpr uint32_t kMaxRecordBytes = 1U << 20;  // of a record's body
+inline constexpr uint32_t kMaxRecordBytes = 1U << 20;  // of a record's body, its seal included
 inline constexpr size_t kMaxKeysPerUse = 4096;
 
 std::vector<std::byte> encode_index_header();
@@ -50,14 +51,21 @@ struct IndexScan {
   bool has_torn_tail = false;  // bytes behind it
 };
 
-// Reads a log of any bytes; never fails.
-IndexScan scan_index_log(std::span<const std::byte> bytes);
+// Reads a log of any bytes; never fails. `key`: null for a log that is not sealed; records that are
+// not sealed with it count as bad.
+IndexScan scan_index_log(std::span<const std::byte> bytes, const StoreKey* key = nullptr);
+
+// Bytes that sealing adds to a record.
+inline constexpr size_t kRecordSealBytes = 1 + sizeof(SealNonce) + sizeof(SealTag);
 
 // The open log of the store's owner.
 class IndexLog {
  public:
-  // Opens for appending and writes the header when the file is empty.
-  static Result<std::unique_ptr<IndexLog>> open(FileSystem& fs, const std::string& path);
+  // Opens for appending and writes the header when the file is empty. `key`, unless null, outlives
+  // the log: its records are sealed.
+  static Result<std::unique_ptr<IndexLog>> open(FileSystem& fs,
+                                                const std::string& path,
+                                                const StoreKey* key = nullptr);
 
   // One write. On failure what arrived of it is cut off again (or, when even that fails, skipped by
   // the next scan), so that later records stay readable.
@@ -73,12 +81,18 @@ class IndexLog {
   bool has_native_file() const { return file_->native_fd() >= 0; }
 
  private:
-  IndexLog(FileSystem& fs, std::string path) : fs_(fs), path_(std::move(path)) {}
+  IndexLog(FileSystem& fs, std::string path, const StoreKey* key)
+      : fs_(fs), path_(std::move(path)) {
+    if (key != nullptr) cipher_.emplace(key->log_cipher());
+  }
 
   Status reopen();
+  Status append_bytes(std::span<const std::byte> bytes);
+  std::vector<std::byte> sealed(std::span<const std::byte> records);
 
   FileSystem& fs_;
   std::string path_;
+  std::optional<Aes256Gcm> cipher_;
   std::unique_ptr<File> file_;
   uint64_t size_bytes_ = 0;
 };

@@ -17,6 +17,15 @@ constexpr size_t kFixedBytes = 104;  // up to and including the created time
 constexpr size_t kGroupBytes = 20;
 constexpr size_t kExtentBytes = 24;
 constexpr size_t kTrailerBytes = 8;
+// A sealed header: prefix, salt, key id and the hash of these; ciphertext; tag.
+constexpr uint8_t kSealNone = 0;
+constexpr uint8_t kSealAesGcm = 1;
+constexpr size_t kPrefixBytes = 64;
+constexpr size_t kSaltOffset = kPrefixBytes;
+constexpr size_t kKeyIdOffset = kSaltOffset + sizeof(SealSalt);
+constexpr size_t kClearHashOffset = kKeyIdOffset + 8;
+constexpr size_t kClearBytes = kClearHashOffset + 8;
+constexpr size_t kSealedExtentBytes = 32;
 
 uint32_t encoding_code(RowEncoding encoding) {
   return encoding == RowEncoding::kF32 ? kEncodingF32 : kEncodingBf16;
@@ -116,9 +125,12 @@ Status check_shape(const ObjectHeader& header, size_t* n_layers) {
 }
 
 uint64_t header_size(const ObjectHeader& header, size_t n_extents) {
-  uint64_t n = kFixedBytes + header.layouts.size() * kGroupBytes + n_extents * kExtentBytes;
+  uint64_t n = kFixedBytes + header.layouts.size() * kGroupBytes;
+  n += n_extents * (header.is_sealed ? kSealedExtentBytes : kExtentBytes);
   for (const PageRecord& page : header.pages) n += 32 + 4 + page.tokens.size() * 4;
-  n += kTrailerBytes;
+  // A sealed body begins with the true root key, which the prefix does not tell.
+  n += header.is_sealed ? kClearBytes - kPrefixBytes + sizeof(RootKey) + sizeof(SealTag)
+                        : kTrailerBytes;
   return (n + kHeaderBlockBytes - 1) / kHeaderBlockBytes * kHeaderBlockBytes;
 }
 
@@ -161,6 +173,10 @@ struct Prefix {
   uint32_t header_bytes = 0;
   uint8_t kind = 0;
   uint8_t seal = 0;
+  RootKey root;  // its name on disk when sealed
+  uint64_t file_bytes = 0;
+  uint32_t n_pages = 0;
+  uint32_t n_groups = 0;
 };
 
 Result<Prefix> read_prefix(std::span<const std::byte> bytes, uint64_t file_bytes) {
@@ -191,16 +207,17 @@ Result<Prefix> read_prefix(std::span<const std::byte> bytes, uint64_t file_bytes
   }
   prefix.kind = static_cast<uint8_t>(bytes[14]);
   prefix.seal = static_cast<uint8_t>(bytes[15]);
+  std::copy_n(bytes.begin() + 16, sizeof(RootKey), prefix.root.bytes.begin());
+  prefix.file_bytes = load_le<uint64_t>(&bytes[48]);
+  prefix.n_pages = load_le<uint32_t>(&bytes[56]);
+  prefix.n_groups = load_le<uint32_t>(&bytes[60]);
   return prefix;
 }
 
 // Everything behind the prefix; counts are bounded before anything is reserved for them.
-Status read_body(ByteReader& reader, ObjectHeader* header) {
-  CAIRN_RETURN_IF_ERROR(reader.skip(16, "prefix"));
-  CAIRN_ASSIGN_OR_RETURN(header->root, read_digest(reader, "root key"));
-  CAIRN_ASSIGN_OR_RETURN(header->file_bytes, reader.u64("file size"));
-  CAIRN_ASSIGN_OR_RETURN(const uint32_t n_pages, reader.u32("page count"));
-  CAIRN_ASSIGN_OR_RETURN(const uint32_t n_groups, reader.u32("group count"));
+Status read_body(ByteReader& reader, const Prefix& prefix, ObjectHeader* header) {
+  const uint32_t n_pages = prefix.n_pages;
+  const uint32_t n_groups = prefix.n_groups;
   CAIRN_ASSIGN_OR_RETURN(header->parent, read_digest(reader, "parent key"));
   CAIRN_ASSIGN_OR_RETURN(header->created_unix, reader.i64("created time"));
   const uint32_t n_groups_min = header->kind == ObjectKind::kAnchor ? 0 : 1;
@@ -223,20 +240,130 @@ Status read_body(ByteReader& reader, ObjectHeader* header) {
     header->pages.push_back(std::move(page));
   }
   const uint64_t n_extents = n_layers * n_pages;  // below 2^32 * 16 * 32
+  const size_t extent_bytes = header->is_sealed ? kSealedExtentBytes : kExtentBytes;
   CAIRN_ASSIGN_OR_RETURN(const std::span<const std::byte> raw,
-                         reader.bytes(n_extents * kExtentBytes, "extent table"));
+                         reader.bytes(n_extents * extent_bytes, "extent table"));
   header->extents.resize(n_extents);
   for (size_t i = 0; i < n_extents; ++i) {
-    const std::byte* at = raw.data() + i * kExtentBytes;
-    header->extents[i] = {
-        load_le<uint64_t>(at), load_le<uint64_t>(at + 8), load_le<uint64_t>(at + 16)};
+    const std::byte* at = raw.data() + i * extent_bytes;
+    Extent& extent = header->extents[i];
+    extent.offset = load_le<uint64_t>(at);
+    extent.length = load_le<uint64_t>(at + 8);
+    if (header->is_sealed) {
+      std::copy_n(at + 16, sizeof(SealTag), extent.tag.begin());
+    } else {
+      extent.hash = load_le<uint64_t>(at + 16);
+    }
+  }
+  const auto rest = reader.bytes(reader.remaining(), "padding");
+  if (std::any_of(rest->begin(), rest->end(), [](std::byte b) { return b != std::byte{0}; })) {
+    return Status::corruption("the header's padding is not zero");
   }
   return Status::ok();
+}
+
+// Fields behind the prefix, then zeros, so that `n_behind` bytes are left of the header.
+void write_body(const ObjectHeader& header, size_t n_behind, ByteWriter* out) {
+  out->bytes(header.parent.bytes);
+  out->i64(header.created_unix);
+  for (const PageLayout& layout : header.layouts) {
+    out->u32(encoding_code(layout.encoding));
+    out->u32(layout.n_layers);
+    out->u32(layout.n_kv_heads);
+    out->u32(layout.head_dim);
+    out->u32(layout.page_tokens);
+  }
+  for (const PageRecord& page : header.pages) {
+    out->bytes(page.key.bytes);
+    out->u32(static_cast<uint32_t>(page.tokens.size()));
+    for (const TokenId id : page.tokens) out->u32(id);
+  }
+  for (const Extent& extent : header.extents) {
+    out->u64(extent.offset);
+    out->u64(extent.length);
+    if (header.is_sealed) {
+      out->bytes(extent.tag);
+    } else {
+      out->u64(extent.hash);
+    }
+  }
+  CAIRN_CHECK(out->size() + n_behind <= header.header_bytes, "header_bytes is not plan_object()'s");
+  out->zeros(header.header_bytes - n_behind - out->size());
+}
+
+Result<ObjectKind> read_kind(const Prefix& prefix) {
+  const std::optional<ObjectKind> kind = object_kind(prefix.kind);
+  if (kind) return *kind;
+  return Status::unsupported(fmt::format(
+      "object kind {}, this program reads 1 (run), 2 (leaf) and 3 (anchor)", prefix.kind));
+}
+
+Status read_plain_header(std::span<const std::byte> bytes,
+                         const Prefix& prefix,
+                         const StoreKey* key,
+                         ObjectHeader* header) {
+  const std::span<const std::byte> hashed = bytes.first(bytes.size() - kTrailerBytes);
+  const auto stored = load_le<uint64_t>(bytes.data() + hashed.size());
+  const uint64_t computed = xxh3_64(hashed);
+  if (stored != computed) {
+    return Status::corruption(
+        fmt::format("header hash is {:016x}, its bytes give {:016x}", stored, computed));
+  }
+  if (prefix.seal != kSealNone) {
+    return Status::unsupported(
+        fmt::format("seal {}, this program reads 0 (none) and 1 (AES-256-GCM)", prefix.seal));
+  }
+  if (key != nullptr) {
+    return Status::unsupported("not sealed, and the store was opened with a key");
+  }
+  CAIRN_ASSIGN_OR_RETURN(header->kind, read_kind(prefix));
+  header->root = prefix.root;
+  ByteReader reader(hashed.subspan(kPrefixBytes));
+  return read_body(reader, prefix, header);
+}
+
+// What is in the clear has a hash of its own, so that damage to it is not taken for another key.
+Status open_header(std::span<const std::byte> bytes,
+                   const Prefix& prefix,
+                   const StoreKey* key,
+                   ObjectHeader* header) {
+  const auto stored = load_le<uint64_t>(&bytes[kClearHashOffset]);
+  const uint64_t computed = xxh3_64(bytes.first(kClearHashOffset));
+  if (stored != computed) {
+    return Status::corruption(fmt::format(
+        "hash of the header's front is {:016x}, its bytes give {:016x}", stored, computed));
+  }
+  const auto key_id = load_le<uint64_t>(&bytes[kKeyIdOffset]);
+  if (key == nullptr) {
+    return Status::unsupported(fmt::format(
+        "sealed with key {:016x}, and the store was opened without; give --store-key-file",
+        key_id));
+  }
+  if (key_id != key->id()) {
+    return Status::unsupported(fmt::format(
+        "sealed with key {:016x}, and the store was opened with {:016x}", key_id, key->id()));
+  }
+  CAIRN_ASSIGN_OR_RETURN(header->kind, read_kind(prefix));
+  std::copy_n(bytes.begin() + kSaltOffset, sizeof(SealSalt), header->salt.begin());
+  SealTag tag;
+  std::copy_n(bytes.end() - sizeof(SealTag), sizeof(SealTag), tag.begin());
+  const auto sealed = bytes.subspan(kClearBytes, bytes.size() - kClearBytes - sizeof(SealTag));
+  std::vector<std::byte> body(sealed.size());
+  if (!key->object_cipher(header->salt)
+           .open(counted_nonce(0), bytes.first(kClearBytes), sealed, tag, body.data())) {
+    return Status::corruption("the header's tag is not that of its bytes");
+  }
+  ByteReader reader(body);
+  CAIRN_ASSIGN_OR_RETURN(header->root, read_digest(reader, "root key"));
+  if (key->disk_name(header->root) != prefix.root)
+    return Status::corruption("the root key is not that of its name");
+  return read_body(reader, prefix, header);
 }
 
 Status check_extents(const ObjectHeader& header) {
   ObjectHeader planned;
   planned.kind = header.kind;
+  planned.is_sealed = header.is_sealed;
   planned.layouts = header.layouts;
   planned.pages = header.pages;
   CAIRN_RETURN_IF_ERROR(plan_object(&planned));
@@ -320,6 +447,12 @@ Status plan_object(ObjectHeader* header) {
   for (const PageRecord& page : header->pages) {
     for (const PageLayout& layout : header->layouts) {
       const size_t length = packed_layer_bytes(layout, static_cast<uint32_t>(page.tokens.size()));
+      if (header->is_sealed && length > kMaxSealedLayerBytes) {
+        return Status::invalid_argument(
+            fmt::format("a layer of a page takes {} bytes, at most {} can be sealed",
+                        length,
+                        kMaxSealedLayerBytes));
+      }
       for (uint32_t layer = 0; layer < layout.n_layers; ++layer) {
         header->extents.push_back({offset, length, 0});
         offset += length;
@@ -330,47 +463,61 @@ Status plan_object(ObjectHeader* header) {
   return Status::ok();
 }
 
-std::vector<std::byte> encode_header(const ObjectHeader& header) {
+SealNonce extent_nonce(size_t extent_idx) {
+  return counted_nonce(extent_idx + 1);
+}
+
+Status check_extent(const Extent& extent,
+                    size_t extent_idx,
+                    Aes256Gcm* cipher,
+                    std::span<std::byte> bytes) {
+  if (cipher != nullptr) {
+    if (cipher->open(extent_nonce(extent_idx), {}, bytes, extent.tag, bytes.data()))
+      return Status::ok();
+    return Status::corruption(fmt::format(
+        "extent {} at {}: the tag is not that of its bytes", extent_idx, extent.offset));
+  }
+  const uint64_t hash = xxh3_64(bytes);
+  if (hash == extent.hash) return Status::ok();
+  return Status::corruption(fmt::format(
+      "extent {} at {}: XXH3 {:016x}, want {:016x}", extent_idx, extent.offset, hash, extent.hash));
+}
+
+std::vector<std::byte> encode_header(const ObjectHeader& header, const StoreKey* key) {
+  CAIRN_CHECK(header.is_sealed == (key != nullptr), "a seal without a key, or a key without one");
   ByteWriter out;
   out.mutable_view().reserve(header.header_bytes);
   out.bytes(as_bytes(kObjectMagic));
   out.u32(kObjectFormatVersion);
   out.u16(static_cast<uint16_t>(header.header_bytes / kHeaderBlockBytes));
   out.u8(static_cast<uint8_t>(header.kind));
-  out.u8(0);  // seal: none
-  out.bytes(header.root.bytes);
+  out.u8(key == nullptr ? kSealNone : kSealAesGcm);
+  out.bytes(key == nullptr ? header.root.bytes : key->disk_name(header.root).bytes);
   out.u64(header.file_bytes);
   out.u32(static_cast<uint32_t>(header.pages.size()));
   out.u32(static_cast<uint32_t>(header.layouts.size()));
-  out.bytes(header.parent.bytes);
-  out.i64(header.created_unix);
-  for (const PageLayout& layout : header.layouts) {
-    out.u32(encoding_code(layout.encoding));
-    out.u32(layout.n_layers);
-    out.u32(layout.n_kv_heads);
-    out.u32(layout.head_dim);
-    out.u32(layout.page_tokens);
+  if (key == nullptr) {
+    write_body(header, kTrailerBytes, &out);
+    out.u64(xxh3_64(out.view()));
+    return out.take();
   }
-  for (const PageRecord& page : header.pages) {
-    out.bytes(page.key.bytes);
-    out.u32(static_cast<uint32_t>(page.tokens.size()));
-    for (const TokenId id : page.tokens) out.u32(id);
-  }
-  for (const Extent& extent : header.extents) {
-    out.u64(extent.offset);
-    out.u64(extent.length);
-    out.u64(extent.hash);
-  }
-  CAIRN_CHECK(out.size() + kTrailerBytes <= header.header_bytes,
-              "header_bytes is not plan_object()'s");
-  out.zeros(header.header_bytes - kTrailerBytes - out.size());
+  out.bytes(header.salt);
+  out.u64(key->id());
   out.u64(xxh3_64(out.view()));
+  out.bytes(header.root.bytes);
+  write_body(header, sizeof(SealTag), &out);
+  const std::span<std::byte> bytes(out.mutable_view());
+  const std::span<std::byte> body = bytes.subspan(kClearBytes);
+  const SealTag tag = key->object_cipher(header.salt)
+                          .seal(counted_nonce(0), bytes.first(kClearBytes), body, body.data());
+  out.bytes(tag);
   return out.take();
 }
 
 Result<ObjectHeader> decode_header(std::span<const std::byte> bytes,
                                    uint64_t file_bytes,
-                                   size_t* wanted) {
+                                   size_t* wanted,
+                                   const StoreKey* key) {
   CAIRN_ASSIGN_OR_RETURN(const Prefix prefix, read_prefix(bytes, file_bytes));
   if (bytes.size() < prefix.header_bytes) {
     if (wanted != nullptr) *wanted = prefix.header_bytes;
@@ -378,30 +525,14 @@ Result<ObjectHeader> decode_header(std::span<const std::byte> bytes,
         fmt::format("the header takes {} bytes, {} were given", prefix.header_bytes, bytes.size()));
   }
   bytes = bytes.first(prefix.header_bytes);
-  const std::span<const std::byte> hashed = bytes.first(bytes.size() - kTrailerBytes);
-  const auto stored = load_le<uint64_t>(bytes.data() + hashed.size());
-  const uint64_t computed = xxh3_64(hashed);
-  if (stored != computed) {
-    return Status::corruption(
-        fmt::format("header hash is {:016x}, its bytes give {:016x}", stored, computed));
-  }
-  if (prefix.seal != 0) {
-    return Status::unsupported(
-        fmt::format("seal {}, this program reads unsealed objects (0) only", prefix.seal));
-  }
-  const std::optional<ObjectKind> kind = object_kind(prefix.kind);
-  if (!kind) {
-    return Status::unsupported(fmt::format(
-        "object kind {}, this program reads 1 (run), 2 (leaf) and 3 (anchor)", prefix.kind));
-  }
   ObjectHeader header;
-  header.kind = *kind;
   header.header_bytes = prefix.header_bytes;
-  ByteReader reader(hashed);
-  CAIRN_RETURN_IF_ERROR(read_body(reader, &header));
-  const auto rest = reader.bytes(reader.remaining(), "padding");
-  if (std::any_of(rest->begin(), rest->end(), [](std::byte b) { return b != std::byte{0}; })) {
-    return Status::corruption("the header's padding is not zero");
+  header.file_bytes = prefix.file_bytes;
+  header.is_sealed = prefix.seal == kSealAesGcm;
+  if (header.is_sealed) {
+    CAIRN_RETURN_IF_ERROR(open_header(bytes, prefix, key, &header));
+  } else {
+    CAIRN_RETURN_IF_ERROR(read_plain_header(bytes, prefix, key, &header));
   }
   if (header.file_bytes != file_bytes) {
     return Status::corruption(

@@ -17,6 +17,7 @@
 #include "cache/geometry.h"
 #include "cache/key.h"
 #include "cache/token.h"
+#include "store/store_key.h"
 
 namespace cairn {
 
@@ -56,7 +57,8 @@ struct PageRecord {
 struct Extent {
   uint64_t offset = 0;  // from the start of the file
   uint64_t length = 0;
-  uint64_t hash = 0;  // XXH3-64
+  uint64_t hash = 0;  // XXH3-64; 0 when sealed
+  SealTag tag{};      // AES-256-GCM; zeros when not sealed
 };
 
 struct ObjectHeader {
@@ -70,6 +72,8 @@ struct ObjectHeader {
   int64_t created_unix = 0;
   uint64_t file_bytes = 0;    // header and payload
   uint32_t header_bytes = 0;  // k x 4096
+  bool is_sealed = false;
+  SealSalt salt{};  // of a sealed object: random, another for every file
 
   const PageKey& key() const { return pages.back().key; }  // names the object
 };
@@ -78,21 +82,37 @@ struct ObjectHeader {
 // strips of each kv head for a leaf.
 size_t packed_layer_bytes(const PageLayout& layout, uint32_t n_tokens);
 
-// Fills header_bytes, file_bytes and the extent table (hashes 0) from kind, pages and layouts: the
-// extents tile the payload without gaps, in the order [page][group][layer].
+inline constexpr uint64_t kMaxSealedLayerBytes = uint64_t{32} << 20;  // sealed whole, in staging
+
+// Checks an extent's bytes as they are in the file; sealed ones (`cipher` not null, of
+// StoreKey::object_cipher) are opened in place. Errors: kCorruption; then the bytes are rubbish.
+Status check_extent(const Extent& extent,
+                    size_t extent_idx,
+                    Aes256Gcm* cipher,
+                    std::span<std::byte> bytes);
+
+// The nonce of a sealed object's i-th extent. Its header has counted_nonce(0).
+SealNonce extent_nonce(size_t extent_idx);
+
+// Fills header_bytes, file_bytes and the extent table (hashes 0) from kind, pages, layouts and
+// is_sealed: the extents tile the payload without gaps, in the order [page][group][layer].
 // Errors: kInvalidArgument naming the number that is out of range.
 Status plan_object(ObjectHeader* header);
 
-// Encodes with hashes filled in by the caller; the other numbers must be those of plan_object().
-// Inverse of decode_header, byte for byte.
-std::vector<std::byte> encode_header(const ObjectHeader& header);
+// Encodes with hashes or tags filled in by the caller; the other numbers must be those of
+// plan_object(). Inverse of decode_header, byte for byte. `key`: not null if and only if the header
+// is sealed.
+std::vector<std::byte> encode_header(const ObjectHeader& header, const StoreKey* key = nullptr);
 
 // `bytes`: the file's first bytes, at least 4096; when k > 1 and fewer are given, kInvalidArgument
-// with the wanted size in `wanted` (when not null). `file_bytes`: the file's true size. Errors:
-// kCorruption (what and where), kUnsupported for an unknown version or seal.
+// with the wanted size in `wanted` (when not null). `file_bytes`: the file's true size. `key`: null
+// for a store without one. Errors: kCorruption (what and where); kUnsupported for an unknown
+// version or seal, and for an object that is sealed with another key or not sealed where there is a
+// key.
 Result<ObjectHeader> decode_header(std::span<const std::byte> bytes,
                                    uint64_t file_bytes,
-                                   size_t* wanted);
+                                   size_t* wanted,
+                                   const StoreKey* key = nullptr);
 
 // Checks what a header claims against itself: keys chain from the parent, extents lie in order
 // inside the file and fit the layouts. decode_header calls it.

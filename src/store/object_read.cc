@@ -37,8 +37,9 @@ Result<std::unique_ptr<ObjectRead>> ObjectRead::start(FileSystem& fs,
                                                       const ObjectEntry& entry,
                                                       std::span<const PageLayout> layouts,
                                                       std::span<const PageTarget> targets,
-                                                      bool direct_io) {
-  std::unique_ptr<ObjectRead> read(new ObjectRead(std::move(path), entry, layouts, targets));
+                                                      bool direct_io,
+                                                      const StoreKey* key) {
+  std::unique_ptr<ObjectRead> read(new ObjectRead(std::move(path), entry, layouts, targets, key));
   CAIRN_RETURN_IF_ERROR(read->plan());
   const bool direct = direct_io && read->may_read_direct();
   CAIRN_ASSIGN_OR_RETURN(read->file_,
@@ -67,6 +68,7 @@ void ObjectRead::advise() const {
 
 Status ObjectRead::plan() {
   planned_.kind = entry_.kind;
+  planned_.is_sealed = key_ != nullptr;
   planned_.pages = entry_.pages;
   planned_.layouts.assign(layouts_.begin(), layouts_.end());
   if (entry_.pages.empty()) return Status::invalid_argument(path_ + ": an entry without pages");
@@ -165,7 +167,7 @@ void ObjectRead::fail(Status status) {
 
 Status ObjectRead::check_opened_header() {
   size_t wanted = 0;
-  auto decoded = decode_header(header_bytes_.span(), planned_.file_bytes, &wanted);
+  auto decoded = decode_header(header_bytes_.span(), planned_.file_bytes, &wanted, key_);
   if (decoded.status().code() == StatusCode::kInvalidArgument) {
     return Status::corruption(
         fmt::format("a header of {} bytes, its pages need {}", wanted, planned_.header_bytes));
@@ -182,18 +184,16 @@ Status ObjectRead::check_opened_header() {
                     describe(entry_.root, entry_.kind, entry_.pages.size(), entry_.key())));
   }
   header_ = std::move(decoded).value();
+  if (header_->is_sealed) cipher_.emplace(key_->object_cipher(header_->salt));
   return Status::ok();
 }
 
-Status ObjectRead::verify(const Chunk& chunk) const {
-  const std::byte* at = chunk.out;
+Status ObjectRead::verify(const Chunk& chunk) {
+  std::byte* at = chunk.out;
   for (size_t i = chunk.first_extent; i < chunk.first_extent + chunk.n_extents; ++i) {
     const Extent& extent = header_->extents[i];
-    const uint64_t hash = xxh3_64({at, extent.length});
-    if (hash != extent.hash) {
-      return Status::corruption(fmt::format(
-          "extent {} at {}: XXH3 {:016x}, want {:016x}", i, extent.offset, hash, extent.hash));
-    }
+    CAIRN_RETURN_IF_ERROR(
+        check_extent(extent, i, cipher_ ? &*cipher_ : nullptr, {at, extent.length}));
     at += extent.length;
   }
   return Status::ok();

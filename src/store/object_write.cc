@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -18,9 +19,14 @@ namespace {
 // write bypasses the cache and is fastest whole.
 constexpr size_t kBufferedBatchBytes = size_t{256} << 10;
 constexpr size_t kStagingBytes = size_t{1} << 20;
+constexpr size_t kSealedStagingBytes = size_t{4} << 20;
 
-Result<ObjectHeader> plan_source(const ObjectSource& source, int64_t created_unix) {
+Result<ObjectHeader> plan_source(const ObjectSource& source,
+                                 int64_t created_unix,
+                                 const StoreKey* key) {
   ObjectHeader header;
+  header.is_sealed = key != nullptr;
+  if (header.is_sealed) random_bytes(header.salt);
   header.kind = source.kind;
   header.root = source.root;
   header.parent = source.parent;
@@ -46,6 +52,14 @@ bool may_write_direct(const ObjectSource& source) {
   return std::ranges::all_of(source.bytes, [](const auto& groups) {
     return std::ranges::all_of(groups, [](const std::byte* p) { return is_direct_aligned(p); });
   });
+}
+
+// Sealed bytes lie in staging, layer after layer: each must end where a direct write may.
+bool may_seal_direct(const ObjectSource& source) {
+  return source.kind == ObjectKind::kRun &&
+         std::ranges::all_of(source.layouts, [](const PageLayout& layout) {
+           return is_direct_aligned(layout.layer_bytes());
+         });
 }
 
 // Collects parts and writes them in batches.
@@ -84,8 +98,8 @@ class BatchWriter {
   std::vector<std::span<const std::byte>> parts_;
 };
 
-void copy_aligned(const ObjectHeader& header, AlignedBytes* out) {
-  const std::vector<std::byte> encoded = encode_header(header);
+void copy_aligned(const ObjectHeader& header, const StoreKey* key, AlignedBytes* out) {
+  const std::vector<std::byte> encoded = encode_header(header, key);
   std::memcpy(out->data(), encoded.data(), encoded.size());
 }
 
@@ -104,7 +118,7 @@ Status write_direct(File& file, const ObjectSource& source, ObjectHeader* header
     }
   }
   AlignedBytes head(header->header_bytes);
-  copy_aligned(*header, &head);
+  copy_aligned(*header, nullptr, &head);
   parts.front() = head.span();
   return file.write_at(0, parts);
 }
@@ -127,22 +141,30 @@ Status write_buffered(File& file, const ObjectSource& source, ObjectHeader* head
   return file.write_at(0, encode_header(*header));
 }
 
+size_t largest_extent(const ObjectHeader& header) {
+  uint64_t n_bytes = 0;
+  for (const Extent& extent : header.extents) n_bytes = std::max(n_bytes, extent.length);
+  return static_cast<size_t>(n_bytes);
+}
+
+// Of staging that holds the whole payload, or `n_bytes_wanted` of it, but never less than one
+// layer.
+size_t staging_size(const ObjectHeader& header, size_t n_bytes_wanted) {
+  const uint64_t payload_bytes = header.file_bytes - header.header_bytes;
+  return std::max(largest_extent(header),
+                  static_cast<size_t>(std::min<uint64_t>(payload_bytes, n_bytes_wanted)));
+}
+
 Status write_leaf(File& file, const ObjectSource& source, ObjectHeader* header) {
   const auto n_tokens = static_cast<uint32_t>(source.pages.front().tokens.size());
-  size_t layer_bytes_max = 0;
-  for (const Extent& extent : header->extents)
-    layer_bytes_max = std::max<size_t>(layer_bytes_max, extent.length);
-  const uint64_t payload_bytes = header->file_bytes - header->header_bytes;
-  const size_t staging_bytes = std::max(
-      layer_bytes_max, static_cast<size_t>(std::min<uint64_t>(payload_bytes, kStagingBytes)));
-  AlignedBytes staging(staging_bytes);
+  const AlignedBytes staging(staging_size(*header, kStagingBytes));
   BatchWriter writer(file, header->header_bytes, SIZE_MAX);
   size_t used = 0;
   size_t extent_idx = 0;
   for (size_t g = 0; g < source.layouts.size(); ++g) {
     for (uint32_t layer = 0; layer < source.layouts[g].n_layers; ++layer) {
       Extent& extent = header->extents[extent_idx++];
-      if (used + extent.length > staging_bytes) {
+      if (used + extent.length > staging.size()) {
         CAIRN_RETURN_IF_ERROR(writer.flush());
         used = 0;
       }
@@ -157,16 +179,75 @@ Status write_leaf(File& file, const ObjectSource& source, ObjectHeader* header) 
   return file.write_at(0, encode_header(*header));
 }
 
-Result<ObjectHeader> read_header(File& file) {
+// Pages are shared while they are written, so they are sealed into staging. The file's key is its
+// own (a random salt) and each extent has its own nonce, so no pair is ever used twice.
+class SealedWriter {
+ public:
+  SealedWriter(File& file, const StoreKey& key, AlignedBytes* staging, ObjectHeader* header)
+      : header_(*header),
+        cipher_(key.object_cipher(header->salt)),
+        staging_(staging->span()),
+        writer_(file, header->header_bytes, SIZE_MAX) {}
+
+  // The next extent, in the order of the table.
+  Status add(const PageLayout& layout, uint32_t layer, uint32_t n_tokens, const std::byte* page) {
+    Extent& extent = header_.extents[extent_idx_];
+    if (used_ + extent.length > staging_.size()) CAIRN_RETURN_IF_ERROR(flush());
+    const std::span<std::byte> out = staging_.subspan(used_, extent.length);
+    const bool is_packed = n_tokens < layout.page_tokens;
+    if (is_packed) pack_layer(layout, layer, n_tokens, page, out.data());
+    const std::byte* from = is_packed ? out.data() : page + layer * layout.layer_bytes();
+    extent.tag = cipher_.seal(extent_nonce(extent_idx_++), {}, {from, out.size()}, out.data());
+    used_ += out.size();
+    return writer_.add(out);
+  }
+
+  Status flush() {
+    used_ = 0;
+    return writer_.flush();
+  }
+
+ private:
+  ObjectHeader& header_;
+  Aes256Gcm cipher_;
+  std::span<std::byte> staging_;
+  BatchWriter writer_;
+  size_t used_ = 0;
+  size_t extent_idx_ = 0;
+};
+
+Status write_sealed(File& file,
+                    const ObjectSource& source,
+                    const StoreKey& key,
+                    AlignedBytes* staging,
+                    ObjectHeader* header) {
+  const size_t n_staging = staging_size(*header, kSealedStagingBytes);
+  if (staging->size() < n_staging) *staging = AlignedBytes(n_staging);
+  SealedWriter writer(file, key, staging, header);
+  for (size_t p = 0; p < source.pages.size(); ++p) {
+    const auto n_tokens = static_cast<uint32_t>(source.pages[p].tokens.size());
+    for (size_t g = 0; g < source.layouts.size(); ++g) {
+      for (uint32_t layer = 0; layer < source.layouts[g].n_layers; ++layer) {
+        CAIRN_RETURN_IF_ERROR(writer.add(source.layouts[g], layer, n_tokens, source.bytes[p][g]));
+      }
+    }
+  }
+  CAIRN_RETURN_IF_ERROR(writer.flush());
+  AlignedBytes head(header->header_bytes);
+  copy_aligned(*header, &key, &head);
+  return file.write_at(0, std::span<const std::byte>(head.span()));
+}
+
+Result<ObjectHeader> read_header(File& file, const StoreKey* key) {
   CAIRN_ASSIGN_OR_RETURN(const FileStat stat, file.stat());
   std::vector<std::byte> bytes(std::min<uint64_t>(kHeaderBlockBytes, stat.size_bytes));
   CAIRN_RETURN_IF_ERROR(file.read_at(0, bytes));
   size_t wanted = 0;
-  auto header = decode_header(bytes, stat.size_bytes, &wanted);
+  auto header = decode_header(bytes, stat.size_bytes, &wanted, key);
   if (wanted == 0) return header;
   bytes.resize(wanted);
   CAIRN_RETURN_IF_ERROR(file.read_at(0, bytes));
-  return decode_header(bytes, stat.size_bytes, nullptr);
+  return decode_header(bytes, stat.size_bytes, nullptr, key);
 }
 
 }  // namespace
@@ -175,13 +256,18 @@ Result<WrittenObject> write_object_file(FileSystem& fs,
                                         const std::string& path,
                                         const ObjectSource& source,
                                         int64_t created_unix,
-                                        bool direct_io) {
-  CAIRN_ASSIGN_OR_RETURN(ObjectHeader header, plan_source(source, created_unix));
-  const bool direct = direct_io && may_write_direct(source);
+                                        bool direct_io,
+                                        const WriteSeal& seal) {
+  const StoreKey* key = seal.key;
+  CAIRN_ASSIGN_OR_RETURN(ObjectHeader header, plan_source(source, created_unix, key));
+  const bool direct =
+      direct_io && (key != nullptr ? may_seal_direct(source) : may_write_direct(source));
   CAIRN_ASSIGN_OR_RETURN(std::unique_ptr<File> file,
                          fs.open(path, {.mode = FileMode::kWrite, .direct = direct}));
   Status status;
-  if (source.kind == ObjectKind::kLeaf) {
+  if (key != nullptr) {
+    status = write_sealed(*file, source, *key, seal.staging, &header);
+  } else if (source.kind == ObjectKind::kLeaf) {
     status = write_leaf(*file, source, &header);
   } else if (file->is_direct()) {
     status = write_direct(*file, source, &header);
@@ -192,26 +278,30 @@ Result<WrittenObject> write_object_file(FileSystem& fs,
   return WrittenObject{std::move(header), std::move(file)};
 }
 
-Result<ObjectHeader> read_object_header(FileSystem& fs, const std::string& path) {
+Result<ObjectHeader> read_object_header(FileSystem& fs,
+                                        const std::string& path,
+                                        const StoreKey* key) {
   CAIRN_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, fs.open(path, {}));
-  auto header = read_header(*file);
+  auto header = read_header(*file, key);
   if (!header.is_ok()) return header.status().with_prefix(path);
   return header;
 }
 
-Result<ObjectHeader> verify_object_file(FileSystem& fs, const std::string& path) {
+Result<ObjectHeader> verify_object_file(FileSystem& fs,
+                                        const std::string& path,
+                                        const StoreKey* key) {
   CAIRN_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, fs.open(path, {}));
-  auto header = read_header(*file);
+  auto header = read_header(*file, key);
   if (!header.is_ok()) return header.status().with_prefix(path);
+  std::optional<Aes256Gcm> cipher;
+  if (header->is_sealed) cipher.emplace(key->object_cipher(header->salt));
   std::vector<std::byte> bytes;
-  for (const Extent& extent : header->extents) {
+  for (size_t i = 0; i < header->extents.size(); ++i) {
+    const Extent& extent = header->extents[i];
     bytes.resize(extent.length);
     CAIRN_RETURN_IF_ERROR(file->read_at(extent.offset, bytes));
-    const uint64_t hash = xxh3_64(bytes);
-    if (hash != extent.hash) {
-      return Status::corruption(fmt::format(
-          "{} at {}: XXH3 {:016x}, want {:016x}", path, extent.offset, hash, extent.hash));
-    }
+    const Status status = check_extent(extent, i, cipher ? &*cipher : nullptr, bytes);
+    if (!status.is_ok()) return status.with_prefix(path);
   }
   return header;
 }

@@ -8,6 +8,7 @@
 
 #include "base/coding.h"
 #include "base/log.h"
+#include "store/folder_contents.h"
 #include "store/object_write.h"
 #include "store/root_description.h"
 #include "store/store_files_impl.h"
@@ -37,17 +38,23 @@ std::string slug(std::string_view text) {
 // --- Impl ---------------------------------------------------------------------------------------
 
 std::string StoreFiles::Impl::root_folder(const RootKey& root) const {
-  return folder(to_hex(root));
+  return folder(to_hex(disk_name(root)));
+}
+
+std::string StoreFiles::Impl::log_name() const {
+  return options.key == nullptr ? std::string(kIndexFileName)
+                                : sealed_index_name(options.key->id());
 }
 
 std::string StoreFiles::Impl::object_folder(const RootKey& root, const PageKey& key) const {
-  return root_folder(root) + "/" + to_hex(key).substr(0, 2);
+  return root_folder(root) + "/" + to_hex(disk_name(key)).substr(0, 2);
 }
 
 std::string StoreFiles::Impl::object_path(const RootKey& root,
                                           ObjectKind kind,
                                           const PageKey& key) const {
-  return fmt::format("{}/{}.{}", object_folder(root, key), to_hex(key), to_string(kind));
+  const std::string name = to_hex(disk_name(key));
+  return fmt::format("{}/{}/{}.{}", root_folder(root), name.substr(0, 2), name, to_string(kind));
 }
 
 std::string StoreFiles::Impl::temp_path(std::string_view name) {
@@ -67,6 +74,12 @@ Status StoreFiles::Impl::ensure_folder(const std::string& path) {
   return Status::ok();
 }
 
+void StoreFiles::Impl::forget_folder(const std::string& path) {
+  if (changed_folders.erase(path) > 0) changed_folders.insert(parent_of(path));
+  known_folders.erase(path);
+  durable_folders.erase(path);
+}
+
 // The record goes before the rename: a record whose file is missing is a miss, a file without a
 // record would only be found at the next start.
 Status StoreFiles::Impl::publish(const PageKey& key,
@@ -76,8 +89,7 @@ Status StoreFiles::Impl::publish(const PageKey& key,
   if (status.code() == StatusCode::kNotFound) {
     // Somebody has removed the folder beside us.
     const std::string parent = path.substr(0, path.rfind('/'));
-    known_folders.erase(parent);
-    durable_folders.erase(parent);
+    forget_folder(parent);
     CAIRN_RETURN_IF_ERROR(ensure_folder(parent));
     status = fs.rename(temp, path);
   }
@@ -131,6 +143,8 @@ Status StoreFiles::describe_root(const RootSpec& spec) {
   CAIRN_RETURN_IF_ERROR(impl_->require_writable("describe a root"));
   const RootKey root = root_key(spec);
   if (impl_->described_roots.contains(root)) return Status::ok();
+  // What the fields of a sealed store's root are is nobody's business.
+  if (impl_->options.key != nullptr) return Status::ok();
   const std::string folder = impl_->root_folder(root);
   CAIRN_RETURN_IF_ERROR(impl_->ensure_folder(folder));
   const std::string path = folder + "/" + std::string(kRootFileName);
@@ -143,6 +157,28 @@ Status StoreFiles::describe_root(const RootSpec& spec) {
   return Status::ok();
 }
 
+Status StoreFiles::remove_empty_root(const RootKey& root) {
+  CAIRN_RETURN_IF_ERROR(impl_->require_writable("remove a root"));
+  const std::string path = impl_->root_folder(root);
+  const auto entries = impl_->fs.list(path);
+  if (!entries.is_ok()) {
+    return entries.status().code() == StatusCode::kNotFound ? Status::ok() : entries.status();
+  }
+  for (const DirEntry& entry : *entries) {
+    // Folders of objects go when they are empty; whatever else lies here is not ours.
+    if (entry.name == kRootFileName) continue;
+    const std::string inside = path + "/" + entry.name;
+    if (!entry.is_directory || !impl_->fs.remove(inside).is_ok()) return Status::ok();
+    impl_->forget_folder(inside);
+  }
+  impl_->described_roots.erase(root);
+  const Status undescribed = impl_->fs.remove(path + "/" + std::string(kRootFileName));
+  if (!undescribed.is_ok() && undescribed.code() != StatusCode::kNotFound) return undescribed;
+  CAIRN_RETURN_IF_ERROR(impl_->fs.remove(path));
+  impl_->forget_folder(path);
+  return Status::ok();
+}
+
 Result<uint64_t> StoreFiles::write_object(const ObjectSource& source) {
   CAIRN_RETURN_IF_ERROR(impl_->require_writable("write an object"));
   if (source.pages.empty()) return Status::invalid_argument("an object without pages");
@@ -150,14 +186,19 @@ Result<uint64_t> StoreFiles::write_object(const ObjectSource& source) {
   const std::string path = impl_->object_path(source.root, source.kind, key);
   CAIRN_RETURN_IF_ERROR(impl_->ensure_folder(impl_->object_folder(source.root, key)));
 
-  const std::string temp = impl_->temp_path(to_hex(key));
+  const std::string temp = impl_->temp_path(to_hex(impl_->disk_name(key)));
   const int64_t now = impl_->clock.unix_seconds();
   const auto fail = [&](const Status& status) {
     // Best effort: what stays in tmp/ goes at the next start.
     static_cast<void>(impl_->fs.remove(temp).is_ok());
     return status.with_prefix(path);
   };
-  auto written = write_object_file(impl_->fs, temp, source, now, impl_->options.direct_io);
+  auto written = write_object_file(impl_->fs,
+                                   temp,
+                                   source,
+                                   now,
+                                   impl_->options.direct_io,
+                                   {impl_->options.key.get(), &impl_->sealed_staging});
   if (!written.is_ok()) return fail(written.status());
   // A name that is taken may be durable: its bytes must not be replaced by some that are not.
   const bool is_taken = impl_->live_record_bytes.contains(key);
@@ -173,7 +214,7 @@ Result<uint64_t> StoreFiles::write_object(const ObjectSource& source) {
   status = impl_->publish(key, temp, path);
   if (!status.is_ok()) return fail(status);
   impl_->forget(key);
-  impl_->live_record_bytes[key] = static_cast<uint32_t>(record.size());
+  impl_->live_record_bytes[key] = impl_->record_bytes(record.size());
   impl_->track_unsynced(key, path, std::move(written->file));
   return file_bytes;
 }
@@ -185,9 +226,11 @@ Status StoreFiles::sync() {
 
 Status StoreFiles::quarantine(const ObjectEntry& entry, std::string_view reason) {
   CAIRN_RETURN_IF_ERROR(impl_->require_writable("quarantine an object"));
-  const std::string name = fmt::format("{}.{}", to_hex(entry.key()), to_string(entry.kind));
-  const Status moved =
-      impl_->set_aside(impl_->object_path(entry.root, entry.kind, entry.key()), name, reason);
+  const std::string name =
+      fmt::format("{}.{}", to_hex(impl_->disk_name(entry.key())), to_string(entry.kind));
+  const std::string path = impl_->object_path(entry.root, entry.kind, entry.key());
+  const Status moved = impl_->set_aside(path, name, reason);
+  impl_->changed_folders.insert(parent_of(path));
   impl_->forget(entry.key());
   CAIRN_RETURN_IF_ERROR(impl_->log->append(encode_remove_record(entry.key())));
   return moved;
@@ -195,8 +238,10 @@ Status StoreFiles::quarantine(const ObjectEntry& entry, std::string_view reason)
 
 Status StoreFiles::remove_object(const ObjectEntry& entry) {
   CAIRN_RETURN_IF_ERROR(impl_->require_writable("remove an object"));
-  const Status removed = impl_->fs.remove(impl_->object_path(entry.root, entry.kind, entry.key()));
+  const std::string path = impl_->object_path(entry.root, entry.kind, entry.key());
+  const Status removed = impl_->fs.remove(path);
   if (!removed.is_ok() && removed.code() != StatusCode::kNotFound) return removed;
+  impl_->changed_folders.insert(parent_of(path));
   impl_->forget(entry.key());
   CAIRN_RETURN_IF_ERROR(impl_->log->append(encode_remove_record(entry.key())));
   return removed;

@@ -2,7 +2,8 @@
 // class over a recording file system; DiskStore runs it on I/O threads.
 //
 //   <store>/lock                         flock of the one server that owns the store
-//   <store>/index.log                    append-only, checksummed records (docs/formats/index.md)
+//   <store>/index.log                    append-only, checksummed records (docs/formats/index.md);
+//                                        with a key: index-<id of the key>.log
 //   <store>/<root hex>/root.cairn        JSON: what the root is, for tools
 //   <store>/<root hex>/<2 hex>/<key>.<run|leaf>
 //   <store>/quarantine/                  objects set aside, with the reason in their name
@@ -36,6 +37,8 @@ struct StoreOptions {
   IoEngine io_engine = IoEngine::kAuto;
   unsigned read_depth = 32;  // reads in flight, 1 to 256
   bool direct_io = true;
+  // Seals what is written. Objects of another key, or of none, are left alone and not served.
+  std::shared_ptr<const StoreKey> key = nullptr;
   bool read_only = false;  // tools beside a running server: no lock, no clean-up, no writes
 };
 
@@ -68,10 +71,15 @@ struct OpenReport {
   bool index_was_rebuilt = false;    // the log was lost or torn beyond its tail
   uint64_t n_bad_records = 0;
   uint64_t n_missing_files = 0;    // a record whose file is gone: a counted miss
-  uint64_t n_unknown_version = 0;  // left alone
+  uint64_t n_unknown_version = 0;  // left alone: another version's, or another key's
   uint64_t n_quarantined = 0;
   uint64_t n_temp_removed = 0;
   uint64_t total_bytes = 0;  // every byte in the folder
+};
+
+struct RemovedFiles {
+  uint64_t n_objects = 0;
+  uint64_t n_bytes = 0;
 };
 
 class StoreFiles {
@@ -91,6 +99,9 @@ class StoreFiles {
 
   // Writes root.cairn once per root.
   Status describe_root(const RootSpec& spec);
+  // Removes the root's folder when nothing but root.cairn is in it; else does nothing. Reads no
+  // object.
+  Status remove_empty_root(const RootKey& root);
 
   // Hashes, writes to tmp/, appends the index record, renames. Published when it returns ok.
   // Staging is at most 4 MiB + header. Returns the file's size.
@@ -117,6 +128,12 @@ class StoreFiles {
   // kept.
   Status quarantine(const ObjectEntry& entry, std::string_view reason);
   Status remove_object(const ObjectEntry& entry);
+  // Removes objects for good: when it returns ok, neither these nor any that were removed or set
+  // aside before come back after power loss. `whole_root`, unless null: every other object in this
+  // root's folder too, and those of it in quarantine/. After an error some may still be there.
+  Status forget_objects(std::span<const ObjectEntry> entries,
+                        const RootKey* whole_root,
+                        RemovedFiles* removed);
 
   // Appends recency for objects (never edits them).
   Status record_use(std::span<const PageKey> object_keys, int64_t unix_seconds);

@@ -13,6 +13,8 @@
 #include <unordered_set>
 #include <vector>
 
+#include "store/aligned_bytes.h"
+#include "store/folder_contents.h"
 #include "store/index_log.h"
 #include "store/store_files.h"
 
@@ -39,6 +41,7 @@ struct StoreFiles::Impl {
   std::unique_ptr<IndexLog> log;   // null when read_only
   std::unique_ptr<IoQueue> queue;  // read_objects() only
   uint64_t n_temp_files = 0;
+  AlignedBytes sealed_staging;
 
   // Bytes of the log that each live object's record takes.
   std::unordered_map<PageKey, uint32_t, DigestHash> live_record_bytes;
@@ -48,6 +51,19 @@ struct StoreFiles::Impl {
   std::unordered_set<std::string>
       durable_folders;  // their names in their parent survive power loss
   std::unordered_set<RootKey, DigestHash> described_roots;
+  std::set<std::string> changed_folders;  // have lost names since they were last synced
+
+  // What stands in names for a key of the cache.
+  Digest disk_name(const Digest& key) const {
+    return options.key == nullptr ? key : options.key->disk_name(key);
+  }
+
+  std::string log_name() const;
+
+  // Bytes that an object's record takes in the log.
+  uint32_t record_bytes(size_t n_plain) const {
+    return static_cast<uint32_t>(n_plain + (options.key == nullptr ? 0 : kRecordSealBytes));
+  }
 
   std::string root_folder(const RootKey& root) const;
   std::string object_folder(const RootKey& root, const PageKey& key) const;
@@ -60,6 +76,7 @@ struct StoreFiles::Impl {
 
   Status require_writable(std::string_view what) const;
   Status ensure_folder(const std::string& path);
+  void forget_folder(const std::string& path);
   // Errors as File::sync; the object is then remembered as one that must be written anew.
   Status publish(const PageKey& key, const std::string& temp, const std::string& path);
   void track_unsynced(const PageKey& key, const std::string& path, std::unique_ptr<File> file);
@@ -76,11 +93,18 @@ struct StoreFiles::Impl {
   void drop_lost(const PageKey& key);
   Status sync_all();
 
+  // store_forget.cc
+  Status sync_removals();
+
   // store_open.cc
+  bool has_name_of(const ObjectHeader& header, const FoundObject& file) const;
   Status open(OpenReport* report);
   // Replaces the log by records for `live`: durable ones, a mark, the others.
   Status rewrite_log(std::span<const ObjectEntry> live);
 };
+
+// "/a/b" -> "/a", "a" -> "."
+std::string parent_of(const std::string& path);
 
 // "size mismatch: 12" -> "size-mismatch-12", at most 48 characters: for a file's name.
 std::string slug(std::string_view text);

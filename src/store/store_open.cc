@@ -26,7 +26,7 @@ struct ReadLog {
   bool is_usable = false;
 };
 
-ReadLog read_log(FileSystem& fs, const std::string& path) {
+ReadLog read_log(FileSystem& fs, const std::string& path, const StoreKey* key) {
   ReadLog out;
   const auto stat = fs.stat(path);
   if (!stat.is_ok() || stat->size_bytes == 0) return out;
@@ -43,7 +43,7 @@ ReadLog read_log(FileSystem& fs, const std::string& path) {
     log_warning("store: {}: rebuilding the index", text.status().to_string());
     return out;
   }
-  out.scan = scan_index_log(std::as_bytes(std::span(text->data(), text->size())));
+  out.scan = scan_index_log(std::as_bytes(std::span(text->data(), text->size())), key);
   out.is_usable = out.scan.has_header;
   if (out.scan.unknown_version != 0) {
     log_warning("store: {} has version {}, this program reads {}: it is set aside and rebuilt",
@@ -91,12 +91,14 @@ class Reconciler {
   void take_unnamed(const Files& files) {
     std::vector<std::pair<int64_t, ObjectEntry>> found;
     for (const auto& [path, file] : files) {
-      const auto header = read_object_header(impl_.fs, path);
+      const auto header = read_object_header(impl_.fs, path, impl_.options.key.get());
       const Status status = header.is_ok() ? check_name(*header, *file) : header.status();
       if (status.code() == StatusCode::kNotFound) continue;  // removed beside us
       if (status.code() == StatusCode::kUnsupported) {
-        ++report_.n_unknown_version;
-        log_warning("store: left alone: {}", status.message());
+        report_.total_bytes += file->size_bytes;
+        // There may be tens of thousands of another key.
+        if (++report_.n_unknown_version == 1)
+          log_warning("store: left alone: {}", status.message());
         continue;
       }
       if (!status.is_ok()) {
@@ -122,9 +124,8 @@ class Reconciler {
   }
 
  private:
-  static Status check_name(const ObjectHeader& header, const FoundObject& file) {
-    if (header.root == file.root && header.kind == file.kind && header.key() == file.key)
-      return Status::ok();
+  Status check_name(const ObjectHeader& header, const FoundObject& file) const {
+    if (impl_.has_name_of(header, file)) return Status::ok();
     return Status::corruption(
         fmt::format("{}: holds {}.{} of root {}: another object under this name",
                     file.path,
@@ -162,8 +163,10 @@ void remove_temp_files(FileSystem& fs, const FolderContents& contents, OpenRepor
 
 // "<64 hex>.<kind>.<reason>" or "index.log.<reason>", see StoreFiles::Impl::set_aside. Other files
 // are not ours to remove.
-bool is_quarantined_name(std::string_view name) {
-  if (name.starts_with(kIndexFileName)) return name.substr(kIndexFileName.size()).starts_with('.');
+bool is_quarantined_name(std::string_view name, std::string_view own_log) {
+  for (const std::string_view log : {kIndexFileName, own_log}) {
+    if (name.starts_with(log) && name.substr(log.size()).starts_with('.')) return true;
+  }
   return name.size() > 65 && name[64] == '.' &&
          name.substr(0, 64).find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
@@ -199,20 +202,23 @@ void log_damage(const std::string& directory, const OpenReport& report) {
         "store {}: {} objects of the index have no file", directory, report.n_missing_files);
   }
   if (report.n_unknown_version > 0) {
-    log_warning("store {}: left {} objects of an unknown version alone",
+    log_warning("store {}: left {} objects of another version or another key alone",
                 directory,
                 report.n_unknown_version);
   }
 }
 
-void thin_quarantine(FileSystem& fs, const std::string& folder, FolderContents* contents) {
+void thin_quarantine(FileSystem& fs,
+                     const std::string& folder,
+                     std::string_view own_log,
+                     FolderContents* contents) {
   const auto entries = fs.list(folder);
   if (!entries.is_ok() || entries->size() <= kQuarantineFilesMax) return;
   std::vector<std::pair<int64_t, std::string>> files;  // mtime, path
   for (const DirEntry& entry : *entries) {
     const std::string path = folder + "/" + entry.name;
     const auto stat = fs.stat(path);
-    if (!entry.is_directory && stat.is_ok() && is_quarantined_name(entry.name)) {
+    if (!entry.is_directory && stat.is_ok() && is_quarantined_name(entry.name, own_log)) {
       files.emplace_back(stat->mtime_ns, path);
     }
   }
@@ -228,6 +234,11 @@ void thin_quarantine(FileSystem& fs, const std::string& folder, FolderContents* 
 
 }  // namespace
 
+bool StoreFiles::Impl::has_name_of(const ObjectHeader& header, const FoundObject& file) const {
+  return disk_name(header.root) == file.root && header.kind == file.kind &&
+         disk_name(header.key()) == file.key;
+}
+
 Status StoreFiles::Impl::open(OpenReport* report) {
   *report = {};
   if (options.read_only) {
@@ -238,12 +249,12 @@ Status StoreFiles::Impl::open(OpenReport* report) {
     CAIRN_RETURN_IF_ERROR(check_own_folders(fs, options.directory));
     CAIRN_RETURN_IF_ERROR(fs.make_directories(folder("tmp"), 0700));
   }
-  const std::string log_path = folder(kIndexFileName);
-  ReadLog old_log = read_log(fs, log_path);
-  CAIRN_ASSIGN_OR_RETURN(FolderContents contents, list_store(fs, options.directory));
+  const std::string log_path = folder(log_name());
+  ReadLog old_log = read_log(fs, log_path, options.key.get());
+  CAIRN_ASSIGN_OR_RETURN(FolderContents contents, list_store(fs, options.directory, log_name()));
   if (!options.read_only) {
     remove_temp_files(fs, contents, report);
-    thin_quarantine(fs, folder("quarantine"), &contents);
+    thin_quarantine(fs, folder("quarantine"), log_name(), &contents);
   }
   known_folders.insert(contents.root_folders.begin(), contents.root_folders.end());
   known_folders.insert(contents.object_folders.begin(), contents.object_folders.end());
@@ -254,7 +265,9 @@ Status StoreFiles::Impl::open(OpenReport* report) {
   reconciler.take_indexed(std::move(old_log.scan.objects), &files);
   reconciler.take_unnamed(files);
   report->n_bad_records = old_log.scan.n_bad_records;
-  report->index_was_rebuilt = !old_log.is_usable && (old_log.is_there || !contents.objects.empty());
+  report->index_was_rebuilt =
+      !old_log.is_usable &&
+      (old_log.is_there || contents.objects.size() > report->n_unknown_version);
   report->total_bytes += contents.other_bytes;
   if (options.read_only) {
     const auto stat = fs.stat(log_path);
@@ -263,11 +276,11 @@ Status StoreFiles::Impl::open(OpenReport* report) {
   }
 
   if (old_log.is_there && !old_log.is_usable) {
-    CAIRN_RETURN_IF_ERROR(set_aside(log_path, kIndexFileName, "unreadable"));
+    CAIRN_RETURN_IF_ERROR(set_aside(log_path, log_name(), "unreadable"));
   }
-  CAIRN_ASSIGN_OR_RETURN(log, IndexLog::open(fs, log_path));
+  CAIRN_ASSIGN_OR_RETURN(log, IndexLog::open(fs, log_path, options.key.get()));
   for (const ObjectEntry& entry : report->objects) {
-    live_record_bytes[entry.key()] = static_cast<uint32_t>(encode_add_record(entry).size());
+    live_record_bytes[entry.key()] = record_bytes(encode_add_record(entry).size());
   }
   const bool is_damaged = old_log.scan.has_torn_tail || old_log.scan.n_bad_records > 0;
   if (is_damaged || reconciler.has_disagreement()) {
@@ -294,7 +307,7 @@ Status StoreFiles::Impl::rewrite_log(std::span<const ObjectEntry> live) {
   for (const ObjectEntry& entry : live) add(entry);
   // Objects published since the caller made its list are in the log alone.
   if (seen.size() < live_record_bytes.size()) {
-    const ReadLog old_log = read_log(fs, folder(kIndexFileName));
+    const ReadLog old_log = read_log(fs, folder(log_name()), options.key.get());
     for (const IndexedObject& object : old_log.scan.objects) add(object.entry);
   }
   const std::vector<std::byte> mark = encode_synced_record();
@@ -307,12 +320,11 @@ Status StoreFiles::Impl::rewrite_log(std::span<const ObjectEntry> live) {
 Status StoreFiles::verify_all(
     const std::function<void(const std::string& path, const Status& status)>& visit) {
   CAIRN_ASSIGN_OR_RETURN(const FolderContents contents,
-                         list_store(impl_->fs, impl_->options.directory));
+                         list_store(impl_->fs, impl_->options.directory, impl_->log_name()));
   for (const FoundObject& object : contents.objects) {
-    const auto header = verify_object_file(impl_->fs, object.path);
+    const auto header = verify_object_file(impl_->fs, object.path, impl_->options.key.get());
     Status status = header.status();
-    if (status.is_ok() && (header->root != object.root || header->kind != object.kind ||
-                           header->key() != object.key)) {
+    if (status.is_ok() && !impl_->has_name_of(*header, object)) {
       status = Status::corruption(fmt::format("{}: holds {}.{} of root {}",
                                               object.path,
                                               to_hex(header->key()),

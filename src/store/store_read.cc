@@ -85,7 +85,8 @@ class ReadPipeline {
                                   entry,
                                   job->layouts,
                                   job->targets,
-                                  impl_.options.direct_io);
+                                  impl_.options.direct_io,
+                                  impl_.options.key.get());
     if (!read.is_ok()) {
       done_(*job, read.status());
       return true;

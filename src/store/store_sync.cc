@@ -23,12 +23,6 @@ constexpr size_t kOpenFilesMax = 256;  // of unsynced objects; an older one's by
 constexpr size_t kCopyBytes = size_t{1} << 20;
 constexpr size_t kSyncThreadsMax = 32;  // they only wait
 
-std::string parent_of(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
 // Writes the same bytes to another file and makes them durable there.
 Status copy_durably(FileSystem& fs, const std::string& from, const std::string& to) {
   CAIRN_ASSIGN_OR_RETURN(const std::unique_ptr<File> in, fs.open(from, {}));
@@ -114,8 +108,8 @@ void StoreFiles::Impl::note_synced(const PageKey& key,
 // After a failed fdatasync the system may hold the bytes for clean, so the next one would succeed
 // without having written them: they are read back, checked, and written to a new file.
 Status StoreFiles::Impl::write_anew(const PageKey& key, UnsyncedObject& object) {
-  CAIRN_RETURN_IF_ERROR(verify_object_file(fs, object.path).status());
-  const std::string temp = temp_path(to_hex(key));
+  CAIRN_RETURN_IF_ERROR(verify_object_file(fs, object.path, options.key.get()).status());
+  const std::string temp = temp_path(to_hex(disk_name(key)));
   Status status = copy_durably(fs, object.path, temp);
   if (status.is_ok()) status = fs.rename(temp, object.path);
   if (!status.is_ok()) {
@@ -142,7 +136,7 @@ std::set<std::string> StoreFiles::Impl::folders_to_sync(std::set<std::string>* s
     settle(parent_of(object_dir));
   }
   settle(options.directory);
-  settle(folder(kIndexFileName));  // a name like the others
+  settle(folder(log_name()));  // a name like the others
   return folders;
 }
 

@@ -1,5 +1,6 @@
 #include "store/tiered_cache.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -60,9 +61,12 @@ TieredCache::Impl::Impl(Backend& backend_, const Clock& clock_, const TieredCach
 }
 
 TieredCache::TieredCache(Backend& backend, const Clock& clock, const TieredCacheOptions& options)
-    : impl_(std::make_unique<Impl>(backend, clock, options)) {}
+    : impl_(std::make_unique<Impl>(backend, clock, options)) {
+  impl_->self = this;
+}
 
 TieredCache::~TieredCache() {
+  impl_->forgets.clear();  // they hold sequences
   CAIRN_CHECK(impl_->n_sequences == 0, "a sequence outlived its cache");
 }
 
@@ -75,27 +79,12 @@ void TieredCache::attach_disk(std::unique_ptr<StoreFiles> files,
   impl_->disk_bytes = report.total_bytes;
   impl_->counters.quarantined += report.n_quarantined;
   impl_->counters.index_damage += report.n_bad_records + (report.index_was_rebuilt ? 1 : 0);
+  impl_->counters.left_alone += report.n_unknown_version;
   impl_->attach_found(std::move(report.objects));
-  for (uint32_t i = 0; i < impl_->roots.size(); ++i) impl_->describe_root(i);
 }
 
 void TieredCache::set_disk_disabled(std::string reason) {
   impl_->disk_disabled_reason = std::move(reason);
-}
-
-uint32_t TieredCache::add_root(const RootSpec& spec) {
-  CAIRN_CHECK(spec.geometry.page_tokens == impl_->page_tokens && !spec.geometry.groups.empty(),
-              "a root's geometry does not fit the cache");
-  const uint32_t root_index = impl_->tree.add_root(root_key(spec));
-  CacheRoot& root = impl_->root_state(root_index);
-  if (root.spec) return root_index;
-  root.spec = spec;
-  for (const CacheGroup& group : spec.geometry.groups) {
-    root.layouts.push_back(group.layout);
-    ++root.page_slots[group.layout.page_bytes()];
-  }
-  impl_->describe_root(root_index);
-  return root_index;
 }
 
 size_t TieredCache::probe(uint32_t root_index, std::span<const TokenId> prompt) {
@@ -105,13 +94,15 @@ size_t TieredCache::probe(uint32_t root_index, std::span<const TokenId> prompt) 
 void TieredCache::on_reply(StoreReply reply) {
   std::visit(Overloaded{[&](const WriteReply& r) { impl_->on_write(r); },
                         [&](const ReadReply& r) { impl_->on_read(r); },
-                        [&](const SyncReply& r) { impl_->on_sync(r); }},
+                        [&](const SyncReply& r) { impl_->on_sync(r); },
+                        [&](const ForgetReply& r) { impl_->on_forgotten(r); }},
              reply);
   poll();
 }
 
 void TieredCache::poll() {
   impl_->demote();
+  impl_->pump_forgets();
   impl_->pump_writes();
   impl_->pump_flushes();
   impl_->pump_sync();
@@ -163,14 +154,20 @@ CacheStats TieredCache::stats() const {
   stats.resident_pages = cache.tree.n_resident();
   stats.dirty_pages = cache.tree.n_dirty();
   stats.ram_bytes = cache.pool.chunk_bytes() + cache.tree.memory_bytes() +
-                    cache.index.memory_bytes() + cache.anchors->memory_bytes();
+                    cache.index.memory_bytes() + cache.anchors->memory_bytes() +
+                    cache.roots_bytes();
   stats.anchors = cache.anchors->n_anchors();
+  stats.namespaces = cache.n_roots;
   stats.ram_budget_bytes = cache.options.ram_budget_bytes;
   stats.disk_enabled = cache.disk != nullptr;
   stats.disk_disabled_reason = cache.disk_disabled_reason;
   stats.reads_in_flight = cache.restores.size();
   stats.writes_in_flight = cache.writes.size();
-  stats.syncs_in_flight = cache.n_syncs;
+  stats.syncs_in_flight =
+      cache.n_syncs + static_cast<size_t>(std::count_if(
+                          cache.forgets.begin(), cache.forgets.end(), [](const auto& forget) {
+                            return forget.phase == PendingForget::Phase::kRemoving;
+                          }));
   stats.disk_objects = cache.index.n_objects();
   stats.disk_bytes = cache.disk_bytes;
   stats.disk_max_bytes = cache.options.store_max_bytes;

@@ -30,6 +30,7 @@
 #include "cache/token.h"
 #include "kernels/backend.h"
 #include "store/disk_store.h"
+#include "store/forget.h"
 
 namespace cairn {
 
@@ -74,7 +75,11 @@ struct BeginOptions {
   size_t max_rows = 0;  // prompt and everything that may be generated: room is reserved for it
   size_t max_reuse = SIZE_MAX;  // caps reuse, for tests (`score --reuse-at`)
   RestoreMode restore = RestoreMode::kAuto;
-  bool persist = true;  // false: pages of this sequence are never written (no_store)
+  bool persist = true;  // false: pages of this sequence are never written
+  // False: nothing that this sequence computes is left for others, in memory or on disk; what is
+  // known already is still reused.
+  bool keep = true;
+  std::string conversation = {};  // label under which forget() finds it; may be empty
 };
 
 class TieredCache;
@@ -112,6 +117,9 @@ class CacheSequence {
   // n_rows().
   Status truncate(size_t n);
 
+  // From here on nothing more is left for others: as if begun without `keep`.
+  void forget();
+
   // Ends the timeline; keeps its tail as a leaf in the tree. The object may then be destroyed.
   void finish();
 
@@ -142,6 +150,8 @@ struct CacheStats {
   uint64_t objects_restored = 0, bytes_restored = 0, restore_errors = 0;
   uint64_t quarantined = 0, dropped_dirty = 0, evicted_pages = 0, evicted_objects = 0;
   uint64_t misses_damaged = 0, unsynced_bytes = 0;
+  uint64_t namespaces = 0;    // roots that are known, those of the models included
+  uint64_t left_alone = 0;    // objects of another version or another key
   uint64_t index_damage = 0;  // damaged records skipped at open, and one if the index was rebuilt
   uint64_t reads_in_flight = 0, writes_in_flight = 0, syncs_in_flight = 0;
 };
@@ -164,8 +174,14 @@ class TieredCache {
   // Why there is no disk tier, for stats (already logged by the caller).
   void set_disk_disabled(std::string reason);
 
-  // Registers a model's timeline. Returns the root's index for begin().
+  // Registers a model's timeline. Returns the root's index for begin(), valid for the cache's life.
   uint32_t add_root(const RootSpec& spec);
+
+  // The root that differs from `base_root` (of add_root) in its namespace alone, made on first use.
+  // The index is valid until the next call, and as long as a sequence of it lives: a root that has
+  // neither sequences nor pages nor objects is forgotten, so that clients who make up namespaces
+  // cost no more than the pages that the budgets hold for them. Cost: one SHA-256 of 300 bytes.
+  uint32_t namespace_root(uint32_t base_root, std::string_view key_namespace);
 
   // Errors: kOverloaded: no room now, try again after another sequence has ended or a reply has
   // come; kInvalidArgument: max_rows can never fit, with both numbers.
@@ -199,6 +215,12 @@ class TieredCache {
   // Writes an anchor of the table behind, as a leaf of its root would be.
   void keep_anchor(uint32_t root_index, const Anchor& anchor);
   RootKey root_key_of(uint32_t root_index) const;
+
+  // Removes what is in scope from memory and disk, then calls `done` (from poll or on_reply), when
+  // the removal is durable. The caller first tells the running sequences that it means
+  // (CacheSequence::forget); these go on. Errors in the report: as of StoreFiles::forget_objects;
+  // then some files may still be there, but nothing is served from them.
+  void forget(uint32_t root_index, ForgetScope scope, std::function<void(ForgetReport)> done);
 
   // Measured prefill speed, for load-or-recompute. 0 = unknown (counts as slow: restoring wins).
   void set_prefill_rate(double tokens_per_second);

@@ -12,9 +12,11 @@
 #include <optional>
 #include <set>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "cache/anchor_table.h"
+#include "cache/conversation_labels.h"
 #include "cache/page_pool.h"
 #include "cache/prefix_tree.h"
 #include "store/disk_index.h"
@@ -31,13 +33,19 @@ struct CacheRoot {
   std::optional<RootSpec> spec;
   std::vector<PageLayout> layouts;
   std::map<size_t, size_t> page_slots;  // slot size -> slots of this size in one page
+  size_t n_sequences = 0;
+  bool is_live = false;       // false: the place is free for another root
+  bool is_pinned = false;     // a model's own: stays though nothing is in it
+  bool is_described = false;  // the writer was told what the root is
 };
 
 struct CacheSequence::Impl {
   TieredCache::Impl* cache = nullptr;
   uint32_t root_index = 0;
   bool persist = true;
+  bool keep = true;
   bool is_finished = false;
+  std::string conversation;
 
   std::vector<CacheNode*> path;                 // leased; positions [0, path.size() * page_tokens)
   std::vector<PageSlots> own;                   // private pages after the path
@@ -62,7 +70,8 @@ struct CacheSequence::Impl {
 
   CacheNode* parent() const;
   void advance_page();
-  void keep_tail();
+  // Returns the leaf, or the page before the tail when something serves the tail already.
+  CacheNode* keep_tail();
   void release();
 };
 
@@ -109,6 +118,27 @@ struct PendingFlush {
   std::function<void(FlushReport)> done;
 };
 
+// What goes, by the tree as it is now.
+struct ForgetPlan {
+  std::vector<CacheNode*> nodes;
+  std::set<uint64_t> objects;  // wholly or partly of these nodes
+  ForgetReport report;
+};
+
+struct PendingForget {
+  enum class Phase { kRestoring, kWriting, kRemoving };
+  Phase phase = Phase::kRestoring;
+  uint32_t root_index = 0;
+  ForgetScope scope;
+  // Hold pages in memory that stay although their objects go.
+  std::vector<std::unique_ptr<CacheSequence>> keepers;
+  std::set<uint64_t> writes;  // tickets of those under way whose objects must go again
+  std::vector<ObjectEntry> entries;
+  uint64_t ticket = 0;
+  ForgetReport report;
+  std::function<void(ForgetReport)> done;
+};
+
 struct TieredCache::Impl {
   using TimePoint = std::chrono::steady_clock::time_point;
 
@@ -129,12 +159,25 @@ struct TieredCache::Impl {
   WritePlanner planner;
   DiskIndex index;
   std::vector<CacheRoot> roots;  // [root_index]
+  size_t n_roots = 0;            // that are live
+  size_t n_roots_kept = 0;       // after the last sweep
+  std::set<size_t> slot_sizes;   // of every root so far
+  ConversationLabels labels;
   CacheStats counters;
+
+  // --- roots (cache_roots.cc)
+  CacheRoot& root_state(uint32_t root_index);
+  void specify_root(uint32_t root_index, const RootSpec& spec);
+  void sweep_roots();
+  bool is_unused(uint32_t root_index) const;
+  size_t roots_bytes() const;
+  void describe_root(uint32_t root_index);
 
   // --- memory (cache_memory.cc)
   std::map<size_t, size_t> private_slots;
   std::map<size_t, size_t> reserved_slots;
   size_t n_sequences = 0;
+  std::unordered_set<const CacheSequence::Impl*> sequences;
   TimePoint next_demotion{};
 
   // Chunk bytes that everything promised takes, with `n_more` pages of a root on top.
@@ -189,14 +232,13 @@ struct TieredCache::Impl {
   uint64_t n_dead_records = 0;  // in the log: removals and recency
   uint64_t dead_log_bytes = 0;  // estimated, as is what the log adds to disk_bytes
 
-  void describe_root(uint32_t root_index);
-  CacheRoot& root_state(uint32_t root_index);
   void attach_found(std::vector<ObjectEntry> objects);
   void continue_found(CacheNode* parent);
   void order_found(std::vector<DiskObject*> attached);
   void remove_superseded(CacheNode* by);
   bool may_remove_superseded(const CacheNode& by, CacheNode* leaf);
   std::vector<CacheNode*> delete_object(DiskObject* object);
+  void drop_empty_root(uint32_t root_index);
   bool make_disk_room(const PendingWrite& write);
   void note_use(const CacheNode& node);
   void record_use();
@@ -212,7 +254,8 @@ struct TieredCache::Impl {
   void keep_anchor(uint32_t root_index, const Anchor& anchor);
   void note_anchor_use(DiskObject* object, uint64_t now);
   bool pump_anchors(TimePoint cutoff);
-  void on_anchor_written(PendingWrite write, uint64_t file_bytes);
+  DiskObject* on_anchor_written(PendingWrite write, uint64_t file_bytes);
+  void forget_anchors(uint32_t root_index, PendingForget* forget);
   bool has_new_anchors_until(uint64_t serial) const;
 
   // --- writing (cache_writer.cc)
@@ -227,6 +270,22 @@ struct TieredCache::Impl {
   size_t n_syncs = 0;       // in flight
   TimePoint sync_due{};
   TimePoint sync_paused_until{};
+
+  // --- forgetting (cache_forget.cc)
+  TieredCache* self = nullptr;
+  std::vector<PendingForget> forgets;
+
+  ForgetPlan plan_forget(uint32_t root_index, const ForgetScope& wanted);
+  void plan_forgotten_objects(uint32_t root_index, const ForgetScope& wanted, ForgetPlan* plan);
+  std::vector<CacheNode*> survivors_on_disk(const ForgetPlan& plan);
+  void begin_forget(PendingForget forget);
+  void pump_forgets();
+  void execute_forget(PendingForget* forget);
+  std::vector<CacheNode*> take_object(DiskObject* object, PendingForget* forget);
+  void send_forget(PendingForget* forget);
+  void on_forgotten(const ForgetReply& reply);
+  void end_forget(size_t forget_idx, const Status& status);
+  void unwrite_forgotten(uint64_t ticket, DiskObject* object);
 
   bool is_flushing() const;
   PendingWrite plan_write(CacheNode* first) const;

@@ -32,9 +32,11 @@ class AnchorTest : public testing::Test {
     model_->end_of_turn = end_of_turn(*model_->chat, *model_->tokenizer);
   }
 
-  PreparedRequest prepared(const Json& messages, const Json& cairn = Json::object()) const {
+  PreparedRequest prepared(const Json& messages,
+                           const Json& cairn = Json::object(),
+                           std::string_view key_domain = {}) const {
     const Json body{{"messages", messages}, {"cairn", cairn}};
-    auto result = prepare_chat(dump_json(body), {model_}, kToday);
+    auto result = prepare_chat(dump_json(body), {model_}, kToday, key_domain);
     if (const auto* error = std::get_if<ApiError>(&result)) {
       ADD_FAILURE() << error->message;
       std::abort();
@@ -116,6 +118,15 @@ TEST_F(AnchorTest, AReplyThatIsSentBackKeepsItsIds) {
   third.push_back(said("assistant", "Welcome"));
   third.push_back(said("user", "Bye"));
   EXPECT_EQ(prepared(third).n_anchored, prompt_of(next).size() + 7 + 1);
+}
+
+TEST_F(AnchorTest, KeysDoNotFindEachOthersAnchors) {
+  const std::string alpha(64, 'a');
+  const auto request = prepared(first_, Json::object(), alpha);
+  ASSERT_TRUE(reply_of(request, joined(spelt_out("In Paris"), {kEndOfTurn})).has_value());
+  EXPECT_GT(prepared(second_, Json::object(), alpha).n_anchored, 0U);
+  EXPECT_EQ(prepared(second_, Json::object(), std::string(64, 'b')).n_anchored, 0U);
+  EXPECT_EQ(prepared(second_).n_anchored, 0U);
 }
 
 TEST_F(AnchorTest, ReplyThatWasCutEndsItsTurnAsTheTemplateDoes) {

@@ -1,4 +1,5 @@
 // Requests and replies of both dialects, over the demo model's tokenizer and template; no engine.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,6 +20,7 @@
 namespace cairn {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr int64_t kNow = 1'721'997'296;
@@ -228,6 +230,31 @@ TEST(PrepareChat, RefusesBadValuesByName) {
     EXPECT_THAT(error.message, HasSubstr(bad.part));
     EXPECT_LT(error.message.size(), 400U);
   }
+}
+
+TEST(PrepareChat, ReadsWhatMayBeKeptAndWhoMayFindIt) {
+  const PreparedRequest plain = accepted(chat(""));
+  EXPECT_EQ(plain.cache_salt, "");
+  EXPECT_EQ(plain.choices[0].conversation, "");
+  EXPECT_FALSE(plain.choices[0].memory_only);
+  const PreparedRequest request = accepted(chat(
+      R"("cache_salt":"tenant 1","prompt_cache_key":"c","prompt_cache_retention":"in_memory")"));
+  EXPECT_EQ(request.cache_salt, "tenant 1");
+  EXPECT_EQ(request.choices[0].conversation, "c");
+  EXPECT_TRUE(request.choices[0].memory_only);
+  EXPECT_TRUE(accepted(chat(R"("prompt_cache_retention":"in-memory")")).choices[0].memory_only);
+  EXPECT_FALSE(accepted(chat(R"("prompt_cache_retention":"24h")")).choices[0].memory_only);
+  EXPECT_TRUE(accepted(chat(R"("cairn":{"no_store":true})")).choices[0].no_store);
+  EXPECT_EQ(accepted(completions(R"("prompt":"a","cache_salt":"s")")).cache_salt, "s");
+  const std::string long_text(257, 'x');
+  for (const char* name : {"cache_salt", "prompt_cache_key"}) {
+    EXPECT_EQ(refused(chat(fmt::format(R"("{}":"")", name))).param, name);
+    EXPECT_EQ(refused(chat(fmt::format(R"("{}":"{}")", name, long_text))).param, name);
+    EXPECT_EQ(refused(chat(fmt::format(R"("{}":3)", name))).param, name);
+  }
+  const ApiError retention = refused(chat(R"("prompt_cache_retention":"1h")"));
+  EXPECT_EQ(retention.http_status, 400);
+  EXPECT_THAT(retention.message, AllOf(HasSubstr("in_memory"), HasSubstr("24h")));
 }
 
 TEST(PrepareChat, RefusesBadMessages) {

@@ -146,6 +146,43 @@ TEST(EngineStore, NoStoreLeavesNothingOnDisk) {
   }
 }
 
+TEST(EngineStore, NoStoreLeavesNothingInMemoryForOthers) {
+  TestEngine test;
+  GenerationRequest request = greedy_request(some_ids(200, 6), 10);
+  request.no_store = true;
+  const Heard first = test.run(request);
+  const Heard second = test.run(request);
+  expect_same_answer(first, second);
+  EXPECT_EQ(second.usage.computed_tokens, 200U);
+  EXPECT_EQ(test.stats().cache.nodes, 0U);
+}
+
+TEST(EngineStore, NamespacesNeverShareAndFindTheirCacheAgain) {
+  const TempDir folder;
+  GenerationRequest request = greedy_request(some_ids(200, 6), 10);
+  Heard answer;
+  {
+    TestEngine test(with_store(folder));
+    for (const char* name : {"", "a", "b"}) {
+      request.key_namespace = name;
+      answer = test.run(request);
+      EXPECT_EQ(answer.usage.computed_tokens, 200U) << name;
+      EXPECT_EQ(test.run(request).usage.computed_tokens, 1U) << name;
+    }
+    EXPECT_TRUE(test.flush().status.is_ok());
+  }
+  TestEngine restarted(with_store(folder));
+  request.key_namespace = "c";
+  EXPECT_EQ(restarted.run(request).usage.computed_tokens, 200U);
+  request.key_namespace = "a";
+  const Heard again = restarted.run(request);
+  EXPECT_EQ(again.usage.computed_tokens, 1U);
+  expect_same_answer(again, answer);
+  request.key_namespace = std::string(257, 'x');
+  EXPECT_EQ(restarted.engine().submit(request, std::make_shared<Recorder>()).status().code(),
+            StatusCode::kInvalidArgument);
+}
+
 TEST(EngineStore, AStoreThatCannotOpenCostsOnlyTheDisk) {
   const TempDir folder;
   TestEngine owner(with_store(folder));

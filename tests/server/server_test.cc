@@ -6,12 +6,15 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <functional>
 #include <memory>
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -503,6 +506,166 @@ TEST_F(ServerTest, KeysAreWantedBeforeBodies) {
       "Expect: 100-continue\r\n\r\n");
   EXPECT_EQ(client.read_answer().status, 401);
   EXPECT_TRUE(client.is_at_end());
+}
+
+uint64_t cached_tokens(HttpClient& client, const std::string& body, std::string_view key) {
+  const std::string header =
+      key.empty() ? "" : "Authorization: Bearer " + std::string(key) + "\r\n";
+  const HttpAnswer answer = client.post("/v1/completions", body, header);
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  return parsed(answer.body)["usage"]["prompt_tokens_details"]["cached_tokens"].get<uint64_t>();
+}
+
+// A prompt of `n` ids that no other test has.
+std::string prompt_of(TokenId first, size_t n, const std::string& more = "") {
+  Json ids = Json::array();
+  for (size_t i = 0; i < n; ++i) ids.push_back(first + i);
+  return R"({"prompt":)" + dump_json(ids) + more + "}";
+}
+
+TEST_F(ServerTest, KeysAndSaltsNeverShare) {
+  ServerOptions options;
+  options.api_keys = {"alpha", "beta"};
+  TestServer keyed(engine(), options);
+  HttpClient client = keyed.client();
+  const std::string prompt = prompt_of(100, 200);
+  const std::string salted = prompt_of(100, 200, R"(,"cache_salt":"x")");
+  for (const char* key : {"alpha", "beta"}) {
+    EXPECT_EQ(cached_tokens(client, prompt, key), 0U) << key;
+    EXPECT_EQ(cached_tokens(client, salted, key), 0U) << key;
+  }
+  for (const char* key : {"alpha", "beta"}) {
+    EXPECT_EQ(cached_tokens(client, prompt, key), 199U) << key;
+    EXPECT_EQ(cached_tokens(client, salted, key), 199U) << key;
+  }
+  // The same store without keys, and with one of them alone.
+  TestServer open(engine());
+  HttpClient stranger = open.client();
+  EXPECT_EQ(cached_tokens(stranger, prompt, ""), 0U);
+  EXPECT_EQ(cached_tokens(stranger, salted, ""), 0U);
+  EXPECT_EQ(cached_tokens(stranger, prompt_of(100, 200, R"(,"cache_salt":"y")"), ""), 0U);
+  options.api_keys = {"alpha"};
+  TestServer alone(engine(), options);
+  HttpClient alpha = alone.client();
+  EXPECT_EQ(cached_tokens(alpha, prompt, "alpha"), 199U);
+}
+
+double median_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
+}
+
+// What a client can learn from its clock about what another has asked: nothing. 60 probes, each of
+// a prompt that nobody asked before, of one that the other key asked, and of one's own again.
+TEST(ServerSoak, TwoKeysCannotTimeEachOther) {
+  constexpr size_t kProbes = 60;
+  constexpr size_t kPromptTokens = 2000;
+  TestEngine engine(demo_setup());
+  ServerOptions options;
+  options.api_keys = {"a", "b"};
+  TestServer server(engine.engine(), options);
+  HttpClient client = server.client();
+  const auto ask = [&](size_t prompt_idx, std::string_view key) {
+    const std::string body =
+        prompt_of(static_cast<TokenId>(10 + prompt_idx), kPromptTokens, R"(,"max_tokens":1)");
+    const auto begin = std::chrono::steady_clock::now();
+    const uint64_t cached = cached_tokens(client, body, key);
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+    return std::pair(cached, took.count());
+  };
+  std::vector<double> cold, after, hit;
+  for (size_t i = 0; i < kProbes; ++i) {
+    const auto [n_cold, ms_cold] = ask(2 * i, "b");
+    ask(2 * i + 1, "a");
+    const auto [n_after, ms_after] = ask(2 * i + 1, "b");
+    const auto [n_hit, ms_hit] = ask(2 * i + 1, "b");
+    EXPECT_EQ(n_cold, 0U);
+    EXPECT_EQ(n_after, 0U);
+    EXPECT_EQ(n_hit, kPromptTokens - 1);
+    cold.push_back(ms_cold);
+    after.push_back(ms_after);
+    hit.push_back(ms_hit);
+  }
+  const double difference = std::abs(median_of(after) - median_of(cold));
+  const double span = median_of(cold) - median_of(hit);
+  RecordProperty("percent_of_span", std::to_string(100 * difference / span));
+  EXPECT_LE(difference, 0.05 * span) << "cold " << median_of(cold) << " ms, after the other key "
+                                     << median_of(after) << " ms, hit " << median_of(hit) << " ms";
+}
+
+TEST_F(ServerTest, ForgetsForItsCallerAlone) {
+  ServerOptions options;
+  options.api_keys = {"alpha", "beta"};
+  TestServer server(engine(), options);
+  HttpClient client = server.client();
+  const std::string alpha = "Authorization: Bearer alpha\r\n";
+  const std::string prompt = prompt_of(700, 200, R"(,"prompt_cache_key":"talk")");
+  const auto forget = [&](const std::string& body) {
+    const HttpAnswer answer = client.post("/v1/cache/forget", body, alpha);
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    return parsed(answer.body);
+  };
+  for (const char* key : {"alpha", "beta"}) cached_tokens(client, prompt, key);
+  const Json dry = forget(R"({"conversation":"talk","dry_run":true})");
+  EXPECT_EQ(dry["dry_run"], true);
+  EXPECT_EQ(dry["durable"], false);
+  EXPECT_GE(dry["removed"]["tokens"], 200);
+  EXPECT_EQ(cached_tokens(client, prompt, "alpha"), 199U);
+  const Json gone = forget(R"({"conversation":"talk"})");
+  EXPECT_EQ(gone["durable"], true);
+  EXPECT_GE(gone["removed"]["tokens"], 200);
+  EXPECT_EQ(gone["shared"]["tokens"], 0);
+  EXPECT_EQ(cached_tokens(client, prompt, "alpha"), 0U);
+  EXPECT_GE(forget(prompt_of(700, 200))["removed"]["tokens"], 200);
+  EXPECT_EQ(cached_tokens(client, prompt, "alpha"), 0U);
+  EXPECT_GE(forget(R"({"namespace":"own"})")["removed"]["tokens"], 200);
+  EXPECT_EQ(cached_tokens(client, prompt, "alpha"), 0U);
+  EXPECT_EQ(cached_tokens(client, prompt, "beta"), 199U);
+
+  ASSERT_EQ(client.post("/v1/chat/completions", "{" + kThanks + "}", alpha).status, 200);
+  EXPECT_GE(forget(R"({"prompt":{)" + kThanks + "}}")["removed"]["tokens"], 15);
+  for (const char* bad : {"{}",
+                          R"({"namespace":"beta"})",
+                          R"({"namespace":"own","conversation":"talk"})",
+                          R"({"prompt":["a","b"]})",
+                          R"({"conversation":"talk","unknown":1})"}) {
+    EXPECT_EQ(client.post("/v1/cache/forget", bad, alpha).status, 400) << bad;
+  }
+}
+
+TEST_F(ServerTest, AStreamThatIsForgottenEndsAndLeavesNothing) {
+  ServerOptions options;
+  options.api_keys = {"gamma"};
+  TestServer server(engine(), options);
+  const std::string key = "Authorization: Bearer gamma\r\n";
+  HttpClient reader = server.client();
+  reader.request("POST",
+                 "/v1/completions",
+                 prompt_of(1200, 200, R"(,"max_tokens":300,"ignore_eos":true,"stream":true)"),
+                 key);
+  ASSERT_EQ(reader.read_head().status, 200);
+  ASSERT_TRUE(reader.read_chunk().has_value());
+  HttpClient other = server.client();
+  EXPECT_EQ(other.post("/v1/cache/forget", R"({"namespace":"own"})", key).status, 200);
+  std::string rest;
+  while (const auto chunk = reader.read_chunk()) rest += *chunk;
+  EXPECT_THAT(rest, HasSubstr("[DONE]"));
+  EXPECT_EQ(cached_tokens(other, prompt_of(1200, 200), "gamma"), 0U);
+}
+
+TEST(ApiKeys, ANamespaceTellsNothingOfTheKey) {
+  HttpRequest request;
+  request.api_key = "secret-key";
+  const std::string name = cache_namespace(request, {"secret-key"}, "");
+  EXPECT_EQ(name.size(), 64U);
+  EXPECT_EQ(name.find("secret"), std::string::npos);
+  HttpRequest bearer;
+  bearer.authorization = "Bearer secret-key";
+  EXPECT_EQ(cache_namespace(bearer, {"other", "secret-key"}, ""), name);
+  EXPECT_NE(cache_namespace(request, {"secret-key"}, "salt"), name);
+  EXPECT_EQ(cache_namespace(HttpRequest{}, {}, ""), "");
+  // A salt cannot imitate a key.
+  EXPECT_NE(cache_namespace(HttpRequest{}, {}, "secret-key"), name);
 }
 
 TEST(ApiKeys, FileIsReadAndChecked) {

@@ -19,13 +19,14 @@ void CacheFixture::make_cache() {
   reads_ = std::make_unique<Mailbox<StoreReply>>(0);
   writes_ = std::make_unique<Mailbox<StoreReply>>(0);
   cache_ = std::make_unique<TieredCache>(backend_, clock_, options_);
-  root_ = cache_->add_root(spec_);
+  root_ = base_root_ = cache_->add_root(spec_);
 }
 
 void CacheFixture::attach(FileSystem& fs) {
   StoreOptions options;
   options.directory = "/store";
   options.io_engine = IoEngine::kInline;
+  options.key = key_;
   disk_clock_.advance(std::exchange(disk_lag_, std::chrono::milliseconds(0)));
   Result<std::unique_ptr<StoreFiles>> files = StoreFiles::open(fs, disk_clock_, options, &report_);
   ASSERT_TRUE(files.is_ok()) << files.status().to_string();

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/log.h"
@@ -52,6 +53,9 @@ class CacheFixture {
   // may still run), then starts anew on the same folder.
   void restart(FileSystem& fs);
 
+  // From the next attach() or restart() on; null: none.
+  void set_key(std::shared_ptr<const StoreKey> key) { key_ = std::move(key); }
+
   void set_options(const TieredCacheOptions& options) { options_ = options; }
 
   TieredCache& cache() { return *cache_; }
@@ -61,6 +65,11 @@ class CacheFixture {
   FakeBackend& backend() { return backend_; }
 
   uint32_t root() const { return root_; }
+
+  uint32_t base_root() const { return base_root_; }
+
+  // For what follows, until the next restart.
+  void use_namespace(std::string_view name) { root_ = cache_->namespace_root(base_root_, name); }
 
   const OpenReport& report() const { return report_; }
 
@@ -109,7 +118,9 @@ class CacheFixture {
   std::chrono::milliseconds disk_lag_{0};
   FakeBackend backend_;
   RootSpec spec_ = fake_root(kSmallPage);
+  uint32_t base_root_ = 0;  // the model's own
   uint32_t root_ = 0;
+  std::shared_ptr<const StoreKey> key_;
   OpenReport report_;
   std::unique_ptr<Mailbox<StoreReply>> reads_;
   std::unique_ptr<Mailbox<StoreReply>> writes_;

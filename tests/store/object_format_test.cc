@@ -181,7 +181,7 @@ TEST(ObjectFormat, UnknownVersionSealKindAndEncodingAreUnsupported) {
   EXPECT_EQ(code_after([](std::byte* b) { store_le<uint32_t>(b + 8, 2); }),
             StatusCode::kUnsupported);
   EXPECT_EQ(code_after([](std::byte* b) { b[14] = std::byte{9}; }), StatusCode::kUnsupported);
-  EXPECT_EQ(code_after([](std::byte* b) { b[15] = std::byte{1}; }), StatusCode::kUnsupported);
+  EXPECT_EQ(code_after([](std::byte* b) { b[15] = std::byte{2}; }), StatusCode::kUnsupported);
   EXPECT_EQ(code_after([](std::byte* b) { store_le<uint32_t>(b + 104, 9); }),
             StatusCode::kUnsupported);
 }

@@ -61,6 +61,8 @@ class RandomCache {
       flush();
     } else if (choice == 97) {
       restart();
+    } else if (choice == 98 && !is_roomy_) {
+      forget();
     } else if (!is_roomy_) {
       disturb();
     }
@@ -192,6 +194,20 @@ class RandomCache {
     fs_.set_total_bytes_max(std::nullopt);
     fs_.clear_faults();
     f_.restart(fs_);
+  }
+
+  // A timeline that was asked for, or a front of one; who runs on it goes on.
+  void forget() {
+    if (seen_.empty()) return;
+    ForgetScope scope;
+    scope.what = ForgetScope::What::kPrompt;
+    scope.prompt = seen_[pick(seen_.size())];
+    scope.prompt.resize(1 + pick(scope.prompt.size()));
+    for (Live& live : live_) {
+      const size_t n = std::min(scope.prompt.size(), live.ids.size());
+      if (front(live.ids, n) == front(scope.prompt, n)) live.sequence->forget();
+    }
+    f_.cache().forget(f_.root(), std::move(scope), [](const ForgetReport&) {});
   }
 
   void disturb() {

@@ -82,7 +82,7 @@ TEST(Commands, UsageErrorsExitWith2AndNameTheWayOut) {
       {{"explode"}, 2, {"explode", "serve"}},
       {{"serve"}, 2, {"--model", "demo"}},
       {{"serve", "--model", "demo", "--draft-model", "x"}, 2, {"--draft-model", "--help"}},
-      {{"serve", "--model", "demo", "--anchors=on"}, 2, {"--anchors"}},
+      {{"serve", "--model", "demo", "--anchors=maybe"}, 2, {"--anchors", "maybe", "on|off"}},
       {{"serve", "--model", "demo", "extra"}, 2, {"extra"}},
       {{"serve", "--model", "demo", "--kv", "q8"}, 2, {"--kv", "q8", "f32|bf16"}},
       {{"serve", "--model", "demo", "--kv", ""}, 2, {"--kv", "f32|bf16"}},
