@@ -1,6 +1,7 @@
 // The disk tier as the engine knows it: what was found, what goes, what was used.
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -43,15 +44,9 @@ void TieredCache::Impl::attach_found(std::vector<ObjectEntry> objects) {
       if (node != nullptr && node->parent->children.size() > 1) nodes.push_back(node);
     }
   }
-  std::set<const CacheNode*> gone;
-  for (CacheNode* node : nodes) {
-    if (gone.count(node) > 0) continue;
-    tree.remove_superseded(*node, [&](CacheNode& leaf) {
-      const bool may_remove = may_remove_superseded(*node, &leaf);
-      if (may_remove) gone.insert(&leaf);
-      return may_remove;
-    });
-  }
+  for (CacheNode* node : nodes) remove_superseded(node);
+  // What was found may not be durable yet: the process that wrote it was perhaps killed.
+  if (!superseders.empty()) start_sync();
 }
 
 void TieredCache::Impl::order_found(std::vector<DiskObject*> attached) {
@@ -71,19 +66,33 @@ void TieredCache::Impl::continue_found(CacheNode* parent) {
   if (index.has_unreachable()) order_found(index.attach_below(parent, page_tokens));
 }
 
+bool TieredCache::Impl::is_durable(const CacheNode& node) {
+  const DiskObject* object = index.find(node.disk.object_id);
+  return object != nullptr && object->sync_epoch < sync_epoch;
+}
+
 bool TieredCache::Impl::may_remove_superseded(const CacheNode& by, CacheNode* leaf) {
-  if (leaf->disk.is_set()) {
-    if (!by.disk.is_set()) {
-      // On disk the leaf serves until what replaces it is there too; in memory it is not needed.
-      if (leaf->is_resident() && by.is_resident()) tree.drop_slots(leaf);
-      return false;
-    }
-    DiskObject* object = index.find(leaf->disk.object_id);
-    CAIRN_CHECK(object != nullptr, "a leaf names an object that is gone");
-    delete_object(object);
-    return true;
+  if (!leaf->disk.is_set()) {
+    return by.disk.is_set() || (by.is_resident() && (by.may_persist || !leaf->may_persist));
   }
-  return by.disk.is_set() || (by.is_resident() && (by.may_persist || !leaf->may_persist));
+  // On disk the leaf serves until what replaces it is there too, and durable: a flush may have
+  // covered the leaf's rows, and power may fail. In memory it is not needed.
+  if (!by.disk.is_set() || !is_durable(by)) {
+    if (leaf->is_resident() && by.is_resident()) tree.drop_slots(leaf);
+    if (by.disk.is_set()) superseders.emplace(by.root_index, by.key);
+    return false;
+  }
+  DiskObject* object = index.find(leaf->disk.object_id);
+  CAIRN_CHECK(object != nullptr, "a leaf names an object that is gone");
+  delete_object(object);
+  return true;
+}
+
+// A sync has ended: what was published before it is durable.
+void TieredCache::Impl::remove_outlived() {
+  for (const auto& [root_index, key] : std::exchange(superseders, {})) {
+    if (CacheNode* node = tree.find(root_index, key)) remove_superseded(node);
+  }
 }
 
 void TieredCache::Impl::remove_superseded(CacheNode* by) {

@@ -179,6 +179,7 @@ void TieredCache::Impl::on_write(const WriteReply& reply) {
   DiskObject* object = nullptr;
   if (write.kind != ObjectKind::kAnchor) {
     object = index.add_written(write.root_index, write.kind, write.nodes, reply.file_bytes);
+    object->sync_epoch = sync_epoch;
   }
   ++counters.objects_written;
   counters.bytes_written += reply.file_bytes;
@@ -256,6 +257,8 @@ void TieredCache::Impl::on_sync(const SyncReply& reply) {
   if (reply.status.is_ok()) {
     // Commands run in order: every write that has been answered by now was before the sync.
     counters.unsynced_bytes = 0;
+    ++sync_epoch;
+    remove_outlived();
   } else {
     ++counters.write_errors;
     log_warning("the store could not be made durable: {}", reply.status.message());

@@ -30,6 +30,7 @@ struct DiskObject {
   std::unique_ptr<ObjectEntry> entry;
   int64_t last_use_unix = 0;  // as found; the tree's recency replaces it
   uint64_t queued_use = 0;    // its place in the eviction order
+  uint64_t sync_epoch = 0;    // syncs of this process that had ended when it was published
   uint64_t own_use = 0;       // of an anchor, which has no nodes to take it from
 
   bool is_reachable() const { return !nodes.empty(); }

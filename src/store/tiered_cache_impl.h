@@ -171,6 +171,10 @@ struct TieredCache::Impl {
   void sweep_roots();
   bool is_unused(uint32_t root_index) const;
   size_t roots_bytes() const;
+  uint64_t sync_epoch = 0;  // syncs that have succeeded
+  // Pages beside a leaf on disk that goes when they are durable.
+  std::set<std::pair<uint32_t, PageKey>> superseders;  // root index, key
+
   void describe_root(uint32_t root_index);
 
   // --- memory (cache_memory.cc)
@@ -235,8 +239,11 @@ struct TieredCache::Impl {
   void attach_found(std::vector<ObjectEntry> objects);
   void continue_found(CacheNode* parent);
   void order_found(std::vector<DiskObject*> attached);
+  // Also notes `by` when a leaf on disk has to wait until `by` is durable.
   void remove_superseded(CacheNode* by);
   bool may_remove_superseded(const CacheNode& by, CacheNode* leaf);
+  bool is_durable(const CacheNode& node);
+  void remove_outlived();
   std::vector<CacheNode*> delete_object(DiskObject* object);
   void drop_empty_root(uint32_t root_index);
   bool make_disk_room(const PendingWrite& write);

@@ -52,6 +52,47 @@ TEST(TieredCacheDisk, APromptIsRestoredAfterARestart) {
   EXPECT_EQ(f.begin(ids)->reuse().device_tokens, 74U);
 }
 
+// A flush covered the leaf's rows; power may fail before the page that has them too is durable.
+TEST(TieredCacheDisk, ALeafStaysUntilThePageThatOvertookItIsDurable) {
+  MemoryFileSystem fs;
+  TieredCacheOptions options = small_options();
+  options.sync_interval = std::chrono::hours(1);
+  options.sync_bytes = SIZE_MAX;
+  CacheFixture f(options);
+  f.attach(fs);
+  const Ids ids = ids_from(1, 40);
+  f.run(front(ids, 27));
+  EXPECT_TRUE(f.flush().status.is_ok());
+  ASSERT_EQ(count_files(fs, ".leaf"), 1U);
+  f.run(ids);
+  f.advance(milliseconds(10'000));
+  f.settle();
+  EXPECT_EQ(f.stats().objects_written, 4U);  // two runs and two leaves
+  EXPECT_EQ(count_files(fs, ".leaf"), 2U) << "published is not durable";
+  EXPECT_TRUE(f.flush().status.is_ok());
+  f.settle();
+  EXPECT_EQ(count_files(fs, ".leaf"), 1U);
+}
+
+// The same when the process was killed in between: the next one syncs what it finds first.
+TEST(TieredCacheDisk, ALeafThatWasOvertakenBeforeAKillGoesAfterTheNextSync) {
+  MemoryFileSystem fs;
+  TieredCacheOptions options = small_options();
+  options.sync_interval = std::chrono::hours(1);
+  options.sync_bytes = SIZE_MAX;
+  CacheFixture f(options);
+  f.attach(fs);
+  const Ids ids = ids_from(1, 40);
+  f.run(front(ids, 27));
+  f.run(ids);
+  f.advance(milliseconds(10'000));
+  f.settle();
+  f.restart(fs);
+  EXPECT_EQ(f.begin(ids)->n_rows(), 39U);
+  f.settle();
+  EXPECT_EQ(count_files(fs, ".leaf"), 1U);
+}
+
 TEST(TieredCacheDisk, ForksOfARestoredTimelineHitAtEveryPosition) {
   MemoryFileSystem fs;
   CacheFixture f;
