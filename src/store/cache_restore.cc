@@ -19,6 +19,8 @@ constexpr double kRestoreFactorMax = 2.0;
 constexpr double kRestoreExtraSecondsMax = 0.25;
 // Weight of the newest measurement of the disk's speed.
 constexpr double kRateWeight = 0.3;
+// Damaged objects that one request may run into before it looks at memory alone.
+constexpr size_t kFallBacksMax = 3;
 
 // Of the timeline that a prompt left, for the reply's usage: enough to see what is different.
 constexpr size_t kKnownIdsMax = 128;
@@ -143,14 +145,8 @@ Result<std::unique_ptr<CacheSequence>> TieredCache::begin(uint32_t root_index,
   std::unique_ptr<CacheSequence> sequence(new CacheSequence(std::move(impl)));
 
   cache.adopt_match(seq, plan);
-  if (needs_disk(plan.match)) {
-    seq->prompt.assign(prompt.begin(), prompt.end());
-    if (const Status status = cache.start_restores(seq); !status.is_ok()) {
-      log_warning("restore could not start: {}; recomputing", status.message());
-      seq->has_failed = true;
-    }
-  }
-  if (seq->n_pending == 0) cache.complete(seq);
+  if (needs_disk(plan.match)) seq->prompt.assign(prompt.begin(), prompt.end());
+  cache.restore_or_complete(seq, plan);
   return sequence;
 }
 
@@ -352,7 +348,7 @@ void TieredCache::Impl::lose_object(uint64_t object_id, const Status& status) {
 
 void TieredCache::Impl::complete(CacheSequence::Impl* seq) {
   if (seq->has_failed) {
-    fall_back(seq, MissReason::kDamaged);
+    fall_back(seq);
     return;
   }
   unreserve(seq, std::exchange(seq->n_joined, 0));
@@ -397,23 +393,41 @@ void TieredCache::Impl::copy_partial(CacheSequence::Impl* seq) {
   release_node(source);
 }
 
-void TieredCache::Impl::fall_back(CacheSequence::Impl* seq, MissReason reason) {
-  ++counters.misses_damaged;
-  const double waited_ms =
-      std::chrono::duration<double, std::milli>(clock.now() - seq->begun).count();
+// What is still there, on disk too: a shorter leaf may serve where a longer one was damaged. Each
+// time around something has left the index, and after a few the rest is computed.
+ReusePlan TieredCache::Impl::plan_fall_back(const CacheSequence::Impl& seq) const {
+  ReusePlan plan;
+  plan.miss = MissReason::kDamaged;
+  if (seq.n_fall_backs < kFallBacksMax) {
+    plan.match = tree.peek(seq.root_index, seq.prompt, seq.max_reuse);
+    if (fits(seq.root_index, pages_wanted(plan.match, seq.n_pages_max))) return plan;
+  }
+  plan.match = tree.peek(seq.root_index, seq.prompt, seq.max_reuse, MatchScope::kMemory);
+  return plan;
+}
+
+void TieredCache::Impl::fall_back(CacheSequence::Impl* seq) {
+  if (seq->n_fall_backs++ == 0) ++counters.misses_damaged;
   if (seq->partial != nullptr) release_node(std::exchange(seq->partial, nullptr));
   std::vector<CacheNode*> old_path = std::move(seq->path);
   unreserve(seq, seq->n_reserved);
   seq->n_joined = 0;
   seq->has_failed = false;
-  ReusePlan plan;
-  plan.match = tree.peek(seq->root_index, seq->prompt, seq->max_reuse, MatchScope::kMemory);
-  plan.miss = reason;
-  seq->prompt = {};
+  const ReusePlan plan = plan_fall_back(*seq);
   adopt_match(seq, plan);
   for (auto it = old_path.rbegin(); it != old_path.rend(); ++it) release_node(*it);
-  complete(seq);
-  seq->reuse.restore_ms = waited_ms;
+  restore_or_complete(seq, plan);
+}
+
+void TieredCache::Impl::restore_or_complete(CacheSequence::Impl* seq, const ReusePlan& plan) {
+  if (needs_disk(plan.match)) {
+    if (const Status status = start_restores(seq); !status.is_ok()) {
+      log_warning("restore could not start: {}; recomputing", status.message());
+      seq->has_failed = true;
+      seq->n_fall_backs = std::max(seq->n_fall_backs, kFallBacksMax);
+    }
+  }
+  if (seq->n_pending == 0) complete(seq);
 }
 
 void TieredCache::Impl::forget_waiter(CacheSequence::Impl* seq) {

@@ -60,6 +60,7 @@ struct CacheSequence::Impl {
   size_t n_pending = 0;
   size_t n_joined = 0;  // pages that somebody else's restore will bring
   bool has_failed = false;
+  size_t n_fall_backs = 0;  // damage met so far
   std::vector<TokenId> prompt;
   size_t max_reuse = 0;
   CacheNode* partial = nullptr;  // leased
@@ -221,7 +222,9 @@ struct TieredCache::Impl {
   Status read_object(CacheSequence::Impl* seq, uint64_t object_id, std::vector<CacheNode*> nodes);
   Restore* restore_of(const CacheNode* node);
   void complete(CacheSequence::Impl* seq);
-  void fall_back(CacheSequence::Impl* seq, MissReason reason);
+  ReusePlan plan_fall_back(const CacheSequence::Impl& seq) const;
+  void fall_back(CacheSequence::Impl* seq);
+  void restore_or_complete(CacheSequence::Impl* seq, const ReusePlan& plan);
   void copy_partial(CacheSequence::Impl* seq);
   void on_read(const ReadReply& reply);
   void measure_restore(const ReadReply& reply);

@@ -70,7 +70,7 @@ TEST(TieredCacheDisk, ALeafStaysUntilThePageThatOvertookItIsDurable) {
   EXPECT_EQ(f.stats().objects_written, 4U);  // two runs and two leaves
   EXPECT_EQ(count_files(fs, ".leaf"), 2U) << "published is not durable";
   EXPECT_TRUE(f.flush().status.is_ok());
-  f.settle();
+  f.restart(fs);  // ends the disk threads, which have carried out the removal by then
   EXPECT_EQ(count_files(fs, ".leaf"), 1U);
 }
 
@@ -90,6 +90,7 @@ TEST(TieredCacheDisk, ALeafThatWasOvertakenBeforeAKillGoesAfterTheNextSync) {
   f.restart(fs);
   EXPECT_EQ(f.begin(ids)->n_rows(), 39U);
   f.settle();
+  f.restart(fs);
   EXPECT_EQ(count_files(fs, ".leaf"), 1U);
 }
 

@@ -202,6 +202,36 @@ TEST(TieredCacheFault, ADamagedLeafFallsBackToThePagesBeforeIt) {
   p.f.check();
 }
 
+// Two timelines part inside a page: when one's leaf is damaged the other's still serves what they
+// share, in the same request.
+TEST(TieredCacheFault, WhatIsLeftOnDiskServesInTheSameRequest) {
+  for (const bool is_first_damaged : {true, false}) {
+    RecordingFileSystem fs;
+    CacheFixture f;
+    f.attach(fs);
+    const Ids shared = ids_from(1, 26);
+    std::vector<std::string> leaves;
+    for (const TokenId own : {TokenId{100}, TokenId{200}}) {
+      f.run(shared + ids_from(own, 4));
+      ASSERT_TRUE(f.flush().status.is_ok());
+      for (const std::string& path : fs.live().all_files()) {
+        const bool is_new = std::find(leaves.begin(), leaves.end(), path) == leaves.end();
+        if (path.ends_with(".leaf") && is_new) leaves.push_back(path);
+      }
+    }
+    ASSERT_EQ(leaves.size(), 2U);
+    f.restart(fs);
+    fs.live().flip_bits(leaves[is_first_damaged ? 0 : 1], 4096);
+    const Ids prompt = shared + ids_from(is_first_damaged ? 100 : 200, 4) + ids_from(9, 1);
+    const auto sequence = f.begin(prompt);
+    EXPECT_EQ(sequence->n_rows(), 26U);
+    EXPECT_EQ(sequence->reuse().miss, MissReason::kDamaged);
+    EXPECT_EQ(f.stats().misses_damaged, 1U);
+    f.expect_rows(*sequence, prompt);
+    f.check();
+  }
+}
+
 TEST(TieredCacheFault, AFullDiskPausesWritingAndServingGoesOn) {
   RecordingFileSystem fs;
   CacheFixture f;
