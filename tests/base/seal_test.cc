@@ -43,7 +43,7 @@ TEST(Seal, AesGcmMakesTheBytesOfTheStandard) {
 
 TEST(Seal, OpensOnlyWhatItSealed) {
   Aes256Gcm cipher{sha256(counting(1, 9))};
-  for (const size_t n : {0, 1, 15, 16, 17, 1000}) {
+  for (const size_t n : {0U, 1U, 15U, 16U, 17U, 1000U}) {
     const std::vector<std::byte> plain = counting(3, n);
     const std::vector<std::byte> clear = counting(9, n % 20);
     std::vector<std::byte> sealed(n);

@@ -284,7 +284,7 @@ TEST(StoreKeyFile, IsReadAndChecked) {
   for (int i = 0; i < 32; ++i) hex += "6b";
   EXPECT_EQ(write("hex", hex + "\n", 0400).value().id(), binary->id());
   EXPECT_NE(write("other", std::string(32, 'l'), 0600).value().id(), binary->id());
-  for (const mode_t mode : {0640, 0604, 0660})
+  for (const mode_t mode : {0640U, 0604U, 0660U})
     EXPECT_EQ(write("open", raw, mode).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(write("short", "short", 0600).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(StoreKey::read(folder.file("absent")).status().code(), StatusCode::kNotFound);
