@@ -1,12 +1,9 @@
 #include "server/auth.h"
 
-#include <fmt/format.h>
-#include <sys/stat.h>
-
 #include <string_view>
 
-#include "base/file_system.h"
 #include "base/hash.h"
+#include "base/secret_file.h"
 #include "server/server.h"
 
 namespace cairn {
@@ -55,17 +52,8 @@ std::string cache_namespace(const HttpRequest& request,
 }
 
 Result<std::vector<std::string>> read_api_keys(const std::string& path) {
-  struct stat info {};
-
-  if (stat(path.c_str(), &info) != 0) return Status::from_errno(errno, "open " + path);
-  if ((info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-    return Status::invalid_argument(fmt::format(
-        "{}: others can read this key file (mode {:03o}); make it private with chmod 600",
-        path,
-        info.st_mode & 0777U));
-  }
   CAIRN_ASSIGN_OR_RETURN(const std::string text,
-                         read_text_file(posix_file_system(), path, kMaxKeyFileBytes));
+                         read_secret_file(path, "key file", kMaxKeyFileBytes));
   std::vector<std::string> keys;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());

@@ -93,10 +93,9 @@ void TieredCache::Impl::note_anchor_use(DiskObject* object, uint64_t now) {
   used_objects.insert(object->id);
 }
 
-// False when there is one that could not be started yet.
-bool TieredCache::Impl::pump_anchors(TimePoint cutoff) {
+void TieredCache::Impl::pump_anchors(TimePoint cutoff) {
   while (!new_anchors.empty() && new_anchors.front().idle_since <= cutoff) {
-    if (writes.size() >= kWritesInFlight) return false;
+    if (writes.size() >= kWritesInFlight) return;
     PendingAnchor pending = std::move(new_anchors.front());
     new_anchors.pop_front();
     PendingWrite write;
@@ -117,11 +116,11 @@ bool TieredCache::Impl::pump_anchors(TimePoint cutoff) {
     writes.emplace(ticket, std::move(write));
     disk->write(ticket, std::move(source));
   }
-  return true;
 }
 
-DiskObject* TieredCache::Impl::on_anchor_written(PendingWrite write, uint64_t file_bytes) {
-  ObjectEntry entry = std::move(*write.anchor);
+DiskObject* TieredCache::Impl::index_anchor(uint32_t root_index,
+                                            ObjectEntry entry,
+                                            uint64_t file_bytes) {
   entry.file_bytes = file_bytes;
   if (DiskObject* old = index.find_anchor(entry.key())) {
     // The new file has taken its name.
@@ -129,7 +128,7 @@ DiskObject* TieredCache::Impl::on_anchor_written(PendingWrite write, uint64_t fi
     used_objects.erase(old->id);
     index.remove(old);
   }
-  DiskObject* object = index.add_anchor(write.root_index, std::move(entry));
+  DiskObject* object = index.add_anchor(root_index, std::move(entry));
   note_anchor_use(object, tree.tick());
   return object;
 }

@@ -176,11 +176,6 @@ void TieredCache::Impl::on_write(const WriteReply& reply) {
     return;
   }
   is_write_failing = false;
-  DiskObject* object = nullptr;
-  if (write.kind != ObjectKind::kAnchor) {
-    object = index.add_written(write.root_index, write.kind, write.nodes, reply.file_bytes);
-    object->sync_epoch = sync_epoch;
-  }
   ++counters.objects_written;
   counters.bytes_written += reply.file_bytes;
   disk_bytes += reply.file_bytes;
@@ -191,10 +186,10 @@ void TieredCache::Impl::on_write(const WriteReply& reply) {
     ++flush.report.n_objects;
     flush.report.n_bytes += reply.file_bytes;
   }
-  if (write.anchor) {
-    unwrite_forgotten(reply.ticket, on_anchor_written(std::move(write), reply.file_bytes));
-    return;
-  }
+  DiskObject* object =
+      write.anchor ? index_anchor(write.root_index, std::move(*write.anchor), reply.file_bytes)
+                   : index.add_written(write.root_index, write.kind, write.nodes, reply.file_bytes);
+  object->sync_epoch = sync_epoch;
   unwrite_forgotten(reply.ticket, object);
   for (CacheNode* node : write.nodes) {
     tree.set_writing(node, false);

@@ -1,14 +1,13 @@
 #include "store/store_key.h"
 
 #include <fmt/core.h>
-#include <sys/stat.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <optional>
 #include <string_view>
 
 #include "base/coding.h"
+#include "base/secret_file.h"
 
 namespace cairn {
 namespace {
@@ -39,17 +38,8 @@ StoreKey::StoreKey(const Digest& master)
       id_(load_le<uint64_t>(hkdf_sha256(master.bytes, {}, kIdPurpose).bytes.data())) {}
 
 Result<StoreKey> StoreKey::read(const std::string& path) {
-  struct stat info {};
-
-  if (stat(path.c_str(), &info) != 0) return Status::from_errno(errno, "open " + path);
-  if ((info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-    return Status::invalid_argument(fmt::format(
-        "{}: others can read this store key (mode {:03o}); make it private with chmod 600",
-        path,
-        info.st_mode & 0777U));
-  }
   CAIRN_ASSIGN_OR_RETURN(const std::string text,
-                         read_text_file(posix_file_system(), path, kKeyFileBytesMax));
+                         read_secret_file(path, "store key", kKeyFileBytesMax));
   const std::optional<Digest> master = parse_master(text);
   if (!master) {
     return Status::invalid_argument(fmt::format(

@@ -263,8 +263,9 @@ struct TieredCache::Impl {
   DiskObject* attach_anchor(uint32_t root_index, ObjectEntry entry);
   void keep_anchor(uint32_t root_index, const Anchor& anchor);
   void note_anchor_use(DiskObject* object, uint64_t now);
-  bool pump_anchors(TimePoint cutoff);
-  DiskObject* on_anchor_written(PendingWrite write, uint64_t file_bytes);
+  void pump_anchors(TimePoint cutoff);
+  // An anchor that was just published.
+  DiskObject* index_anchor(uint32_t root_index, ObjectEntry entry, uint64_t file_bytes);
   void forget_anchors(uint32_t root_index, PendingForget* forget);
   bool has_new_anchors_until(uint64_t serial) const;
 

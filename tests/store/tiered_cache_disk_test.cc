@@ -27,6 +27,14 @@ size_t count_files(const MemoryFileSystem& fs, std::string_view suffix) {
   return n;
 }
 
+// What is published stays not durable until a flush.
+TieredCacheOptions syncs_when_asked() {
+  TieredCacheOptions options = small_options();
+  options.sync_interval = std::chrono::hours(1);
+  options.sync_bytes = SIZE_MAX;
+  return options;
+}
+
 TEST(TieredCacheDisk, APromptIsRestoredAfterARestart) {
   MemoryFileSystem fs;
   CacheFixture f;
@@ -55,10 +63,7 @@ TEST(TieredCacheDisk, APromptIsRestoredAfterARestart) {
 // A flush covered the leaf's rows; power may fail before the page that has them too is durable.
 TEST(TieredCacheDisk, ALeafStaysUntilThePageThatOvertookItIsDurable) {
   MemoryFileSystem fs;
-  TieredCacheOptions options = small_options();
-  options.sync_interval = std::chrono::hours(1);
-  options.sync_bytes = SIZE_MAX;
-  CacheFixture f(options);
+  CacheFixture f(syncs_when_asked());
   f.attach(fs);
   const Ids ids = ids_from(1, 40);
   f.run(front(ids, 27));
@@ -77,10 +82,7 @@ TEST(TieredCacheDisk, ALeafStaysUntilThePageThatOvertookItIsDurable) {
 // The same when the process was killed in between: the next one syncs what it finds first.
 TEST(TieredCacheDisk, ALeafThatWasOvertakenBeforeAKillGoesAfterTheNextSync) {
   MemoryFileSystem fs;
-  TieredCacheOptions options = small_options();
-  options.sync_interval = std::chrono::hours(1);
-  options.sync_bytes = SIZE_MAX;
-  CacheFixture f(options);
+  CacheFixture f(syncs_when_asked());
   f.attach(fs);
   const Ids ids = ids_from(1, 40);
   f.run(front(ids, 27));
